@@ -1,0 +1,82 @@
+"""What a probe is, and the list of all of them.
+
+A probe is a frozen dataclass: its fields are its parameters (JSON values, so that a saved observation names them), its
+``collect`` asks a host, its ``read`` is a pure parser from raw results to typed rows. Adding one means adding a module
+under ``observe/`` whose class carries ``@probe``; nothing else has to change.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+import threading
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from diag_kit.errors import BadInput
+from diag_kit.evidence import Evidence
+from diag_kit.hosts.protocol import Host
+from diag_kit.records import CommandResult, Cost, Observation, Parsed
+
+
+class Probe(Protocol):
+    """One thing that can be looked at."""
+
+    name: ClassVar[str]
+    cost: ClassVar[Cost]
+    equivalent: ClassVar[str]
+    """The shell command that a person would type, for the card, the docs and the list of probes."""
+
+    @property
+    def budget_s(self) -> float:
+        """Seconds this may take, its sampling window included."""
+        ...
+
+    def collect(self, host: Host, known: Evidence, stop: threading.Event | None = None) -> tuple[CommandResult, ...]:
+        """Ask the host. ``known`` gives what earlier probes found (a log's path, the ranks' pids) where a parameter is
+        not set. Raises NothingToObserve when there is nothing to ask for."""
+        ...
+
+    def read(self, results: tuple[CommandResult, ...]) -> Parsed:
+        """Pure: bytes in, facts and tables out. Never raises on any bytes; what it cannot read goes to ``not_understood``."""
+        ...
+
+
+P = TypeVar("P")
+_PROBES: dict[str, type[Any]] = {}
+
+
+def probe(cls: type[P]) -> type[P]:
+    """Class decorator that enters a probe in the list."""
+    name = cls.name  # type: ignore[attr-defined]
+    if name in _PROBES and _PROBES[name].__qualname__ != cls.__qualname__:
+        raise BadInput(f"two probes are called {name}", where=cls.__module__, next_step="rename one")
+    _PROBES[name] = cls
+    return cls
+
+
+def all_probes() -> dict[str, type[Any]]:
+    """Every probe class by name; imports all modules under ``observe/`` on first use."""
+    import diag_kit.observe as package
+
+    for module in pkgutil.walk_packages(package.__path__, prefix="diag_kit.observe."):
+        importlib.import_module(module.name)
+    return dict(sorted(_PROBES.items()))
+
+
+def parameters_of(asked: Probe) -> dict[str, Any]:
+    """The probe's parameters as JSON values."""
+    return dataclasses.asdict(asked)  # type: ignore[call-overload, no-any-return]
+
+
+def observe(asked: Probe, host: Host, known: Evidence, stop: threading.Event | None = None) -> Observation:
+    """Ask, parse, and bind both into an observation (without id)."""
+    results = asked.collect(host, known, stop)
+    return Observation(
+        probe=asked.name,
+        parameters=parameters_of(asked),
+        equivalent=asked.equivalent,
+        results=results,
+        parsed=asked.read(results),
+        cost=asked.cost,
+    )
