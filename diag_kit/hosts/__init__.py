@@ -1,1 +1,28 @@
+"""Where commands run: a live host over SSH, this machine, a recording, or a folder of pasted outputs."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from diag_kit.hosts.files import files as files
+    from diag_kit.hosts.local import local as local
+    from diag_kit.hosts.recorded import replay as replay
+    from diag_kit.hosts.ssh import connect as connect
+
+__all__ = ["connect", "files", "local", "replay"]
+
+_HOME = {
+    "connect": "diag_kit.hosts.ssh",
+    "files": "diag_kit.hosts.files",
+    "local": "diag_kit.hosts.local",
+    "replay": "diag_kit.hosts.recorded",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Each kind of host loads with its first use: a recording needs no SSH library."""
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'diag_kit.hosts' has no attribute {name!r}")

@@ -1,0 +1,315 @@
+"""The ledger of an investigation and the loop that fills it: observe, calculate, hypothesize, verify.
+
+Append-only. Nothing is overwritten: a calculation that replaces another says so, a hypothesis that changes is entered anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from diag_kit.calculate.calculator import Calculator, all_calculators
+from diag_kit.errors import BadInput, Cancelled, DiagError
+from diag_kit.evidence import Evidence
+from diag_kit.hosts.protocol import Host
+from diag_kit.hypothesize.catalogue import all_causes
+from diag_kit.hypothesize.ranking import rank
+from diag_kit.observe.probe import Probe, observe, parameters_of
+from diag_kit.observe.told import Told
+from diag_kit.progress import Listener, NextProbe, Progress
+from diag_kit.recording import Recording, RecordingHost, open_recording, save_recording
+from diag_kit.records import (
+    Calculation,
+    Cost,
+    Entry,
+    Hypothesis,
+    Note,
+    Observation,
+    Parsed,
+    Status,
+    Value,
+    Verification,
+)
+from diag_kit.verify.decide import all_tests
+
+if TYPE_CHECKING:
+    from diag_kit.show.board import Board
+
+E = TypeVar("E", bound=Entry)
+_LETTER: dict[type, str] = {Observation: "O", Calculation: "C", Hypothesis: "H", Verification: "V"}
+_DECIDED = (Status.CONFIRMED, Status.REFUTED)
+
+
+class Findings(tuple[Hypothesis, ...]):
+    """Hypotheses, best first."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{place}  {found.status}  {found.claim}" for place, found in enumerate(self, 1))
+
+
+class Investigation:
+    """One question about one host, and everything seen, computed, claimed and tested on the way to its answer."""
+
+    def __init__(self, host: Host, question: str = "Why is this run slow?") -> None:
+        self.question = question
+        self.host = host
+        self.recorder = RecordingHost(host)
+        self._entries: list[Entry] = []
+        self._counts: dict[str, int] = {}
+        self._findings = Findings()
+        self._listeners: list[Listener] = []
+        self._lock = threading.RLock()
+        self._stop = threading.Event()
+        self.redactions: dict[str, int] = {}
+        self._about = host.about
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{n} {letter}" for letter, n in sorted(self._counts.items()))
+        return f"<Investigation of {self.host.name}: {self.question!r} ({counts or 'nothing yet'})>"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        from diag_kit.show.text import screen
+
+        return {"text/plain": screen(self)}
+
+    # -- what is known -------------------------------------------------------------------------------------------
+
+    @property
+    def about(self) -> str:
+        """Empty for a live host; else what must be said wherever results are shown, such as "recorded (reconstruction)"."""
+        return self._about
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        with self._lock:
+            return tuple(self._entries)
+
+    @property
+    def evidence(self) -> Evidence:
+        return Evidence(self.entries)
+
+    @property
+    def findings(self) -> Findings:
+        """The newest ranked hypotheses."""
+        return self._findings
+
+    def __getitem__(self, id: str) -> Entry:
+        """The card with that id: ``inv["O3"]``."""
+        for entry in self.entries:
+            if getattr(entry, "id", "") == id:
+                return entry
+        raise BadInput(f"no card is called {id}", next_step="ids look like O1, C1, H1, V1")
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    def observe(self, probe: Probe) -> Observation:
+        """Run a probe. What could not be observed is a card too: its problems say why. Only a cancel is raised."""
+        return self.enter(self.look(probe, self.evidence))
+
+    def look(self, probe: Probe, known: Evidence) -> Observation:
+        """Run a probe without entering it (several may run at once); a failure becomes an observation with problems."""
+        begun = time.monotonic()
+        self._tell_listeners(Progress(probe.name, probe.budget_s))
+        try:
+            seen = observe(probe, self.recorder, known, self._stop)
+        except Cancelled:
+            self._tell_listeners(Progress(probe.name, probe.budget_s, time.monotonic() - begun, True, "cancelled"))
+            raise
+        except DiagError as error:
+            seen = _failed(probe, error)
+        failed = "" if seen.ok else seen.parsed.problems[0]
+        self._tell_listeners(Progress(probe.name, probe.budget_s, time.monotonic() - begun, True, failed))
+        return seen
+
+    def tell(self, name: str, value: Value, unit: str = "", source: str = "told by the user") -> Observation:
+        """State a fact that the host cannot show: ``inv.tell("one_gpu_steps_per_s", 6, "steps/s")``."""
+        return self.observe(Told(name, value, unit, source))
+
+    def calculate(self, *calculators: Calculator) -> tuple[Calculation, ...]:
+        """Compute. A result that replaces a standing one of the same name supersedes it; an unchanged one is not repeated."""
+        return tuple(self._stand(made) for each in calculators for made in each.compute(self.evidence))
+
+    def recalculate(self, id: str, **assumptions: Value) -> tuple[Calculation, ...]:
+        """Compute card ``id`` again with other assumptions, then everything that depends on it. Returns what changed."""
+        old = self[id]
+        if not isinstance(old, Calculation) or old.calculator not in all_calculators():
+            raise BadInput(f"{id} is not a calculation that can be changed", next_step="give the id of one, such as C1")
+        maker = all_calculators()[old.calculator]
+        known = {field.name for field in dataclasses.fields(maker)}
+        if unknown := sorted(set(assumptions) - known):
+            raise BadInput(f"{id} has no assumption {', '.join(unknown)}", next_step=f"it has {', '.join(sorted(known))}")
+        before = {made.id for made in self.evidence.calculations}
+        self.calculate(maker(**{**old.parameters, **assumptions}))
+        self.calculate(*self._standing_calculators())
+        return tuple(made for made in self.evidence.calculations if made.id not in before)
+
+    def _standing_calculators(self) -> list[Calculator]:
+        """Each calculator once, in the order of first use, with the parameters last given to it."""
+        makers = all_calculators()
+        newest: dict[str, Calculator] = {}
+        for made in (entry for entry in self.entries if isinstance(entry, Calculation)):
+            if made.calculator in makers:
+                newest[made.calculator] = makers[made.calculator](**made.parameters)
+        return list(newest.values())
+
+    def hypothesize(self) -> Findings:
+        """Ask every rule of the catalogue what it makes of the evidence, and rank the answers."""
+        evidence = self.evidence
+        found = rank([cause.rule(evidence) for cause in all_causes().values()])
+        self._findings = Findings(self._restate(each) for each in found)
+        return self._findings
+
+    def verify(self, cause: str, careful: bool = False) -> Verification:
+        """Run the deciding test of a cause, rung by rung, until it decides. Careful rungs only with ``careful=True``."""
+        tests = all_tests()
+        if cause not in tests:
+            raise BadInput(f"there is no deciding test for {cause}", next_step=f"there is one for {', '.join(tests)}")
+        test = tests[cause]
+        outcome = test.judge(self.evidence)
+        for probe in test.probes(self.evidence):
+            if outcome.verdict in _DECIDED:
+                break
+            if probe.cost is Cost.STATE_CHANGING or (probe.cost is Cost.CAREFUL and not careful):
+                continue
+            self.observe(probe)
+            outcome = test.judge(self.evidence)
+        entered = self.enter(outcome)
+        self.hypothesize()
+        return entered
+
+    def next_probes(self) -> tuple[NextProbe, ...]:
+        """What would decide most between the causes that remain, best first."""
+        from diag_kit.verify.next_probe import next_probes
+
+        return next_probes(self.evidence, self.findings)
+
+    def diagnose(self, seconds: float = 20, log: str | None = None, pid: int | None = None) -> Findings:
+        """The whole loop unattended: find the training, look at everything cheap, calculate, hypothesize, decide.
+
+        ``seconds`` is the sampling window. Read-only throughout; careful tests stay for the user to ask for.
+        """
+        from diag_kit.sweep import diagnose
+
+        self._stop.clear()
+        return diagnose(self, seconds=seconds, log=log, pid=pid)
+
+    def cancel(self) -> None:
+        """Stop what runs now. Everything observed so far stays."""
+        self._stop.set()
+
+    @property
+    def stop(self) -> threading.Event:
+        return self._stop
+
+    # -- entering ------------------------------------------------------------------------------------------------
+
+    def enter(self, entry: E) -> E:
+        """Give the entry its id and append it."""
+        with self._lock:
+            letter = _LETTER.get(type(entry))
+            if letter:
+                self._counts[letter] = self._counts.get(letter, 0) + 1
+                entry = dataclasses.replace(entry, id=f"{letter}{self._counts[letter]}")  # type: ignore[type-var]
+            self._entries.append(entry)
+        self._tell_listeners(entry)
+        return entry
+
+    def note(self, text: str) -> Note:
+        """A line for the timeline."""
+        return self.enter(Note(text, datetime.now(UTC)))
+
+    def _stand(self, made: Calculation) -> Calculation:
+        standing = self.evidence.calculation(made.name)
+        if standing is None:
+            return self.enter(made)
+        if dataclasses.replace(standing, id="", supersedes="") == made:
+            return standing
+        return self.enter(dataclasses.replace(made, supersedes=standing.id))
+
+    def _restate(self, found: Hypothesis) -> Hypothesis:
+        earlier = [e for e in self.entries if isinstance(e, Hypothesis) and e.cause == found.cause]
+        if earlier and dataclasses.replace(earlier[-1], id="") == found:
+            return earlier[-1]
+        return self.enter(found)
+
+    # -- listening -----------------------------------------------------------------------------------------------
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call ``listener`` with every Progress and Entry, from whichever thread works. Returns how to end it."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
+    def _tell_listeners(self, event: Progress | Entry) -> None:
+        for listener in tuple(self._listeners):
+            listener(event)
+
+    # -- keeping and showing -------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path, *, provenance: str = "live", title: str = "", hide: Sequence[str] = ()) -> Path:
+        """Save ledger and raw outputs as one redacted ``*.diag.zip``; ``hide`` names further strings to replace."""
+        return save_recording(
+            path,
+            question=self.question,
+            entries=self.entries,
+            results=self.recorder.results,
+            host=self.host.name,
+            provenance=provenance,
+            title=title,
+            hide=hide,
+        )
+
+    @classmethod
+    def open(cls, path: str | Path) -> Investigation:
+        """Re-open a saved investigation; its host is the recording, so the same questions get the same answers."""
+        from diag_kit.hosts.recorded import replay
+
+        recording = open_recording(path)
+        return cls._resume(replay(str(path)), recording)
+
+    @classmethod
+    def _resume(cls, host: Host, recording: Recording) -> Investigation:
+        opened = cls(host, recording.question)
+        opened._load(recording.entries)
+        opened.redactions = dict(recording.redactions)
+        return opened
+
+    def _load(self, entries: Iterable[Entry]) -> None:
+        newest: dict[str, Hypothesis] = {}
+        for entry in entries:
+            self._entries.append(entry)
+            letter = _LETTER.get(type(entry))
+            if letter:
+                self._counts[letter] = self._counts.get(letter, 0) + 1
+            if isinstance(entry, Hypothesis):
+                newest[entry.cause] = entry
+        self._findings = Findings(rank(list(newest.values())))
+
+    def board(self) -> Board:
+        """The widget: four columns of cards, the best finding, the next probe."""
+        from diag_kit.show.board import Board
+
+        return Board(self)
+
+    def postmortem(self, path: str | Path) -> Path:
+        """Write the postmortem as Markdown or as one self-contained HTML file, by the suffix."""
+        from diag_kit.postmortem import write
+
+        return write(self, path)
+
+
+def _failed(probe: Probe, error: DiagError) -> Observation:
+    return Observation(
+        probe=probe.name,
+        parameters=parameters_of(probe),
+        equivalent=probe.equivalent,
+        results=(),
+        parsed=Parsed(summary="not observed", problems=(str(error),)),
+        cost=probe.cost,
+    )

@@ -1,0 +1,117 @@
+"""The loop unattended: what to look at first, what in parallel, what to compute, and which test to run at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from diag_kit.calculate.standard import standard_calculators
+from diag_kit.errors import Cancelled, DiagError
+from diag_kit.hosts.files import FilesHost
+from diag_kit.hosts.recorded import RecordedHost
+from diag_kit.observe.disk import Iostat
+from diag_kit.observe.gpu import Gpus
+from diag_kit.observe.jobs import TrainingJobs
+from diag_kit.observe.logs.probes import LogFacts, LogMetrics, LogRate
+from diag_kit.observe.memory import Memory
+from diag_kit.observe.probe import Probe, all_probes
+from diag_kit.observe.processes import Processes
+from diag_kit.observe.rank_io import RankIo
+from diag_kit.observe.script import SourceOfScript
+from diag_kit.records import Cost, Observation, Status
+from diag_kit.verify.decide import all_tests
+
+if TYPE_CHECKING:
+    from diag_kit.investigation import Findings, Investigation
+
+AT_ONCE = 6
+"""Probes that run at the same time on one host: below sshd's default limit of ten sessions a connection."""
+
+
+def diagnose(inv: Investigation, *, seconds: float, log: str | None, pid: int | None) -> Findings:
+    """Fill the ledger of ``inv`` and return its findings; a cancel keeps what was seen and ranks that."""
+    try:
+        if log:
+            inv.tell("log_path", log, source="given by the user")
+        if isinstance(inv.host, FilesHost):
+            read_documents(inv, inv.host)
+        elif isinstance(inv.host, RecordedHost) and inv.host.recording.entries:
+            ask_again(inv, inv.host)
+        else:
+            sweep(inv, seconds, pid)
+    except Cancelled:
+        inv.note("Cancelled by the user; the findings rest on what had been seen by then.")
+    inv.calculate(*standard_calculators(inv.evidence))
+    findings = inv.hypothesize()
+    if not inv.stop.is_set():
+        decide(inv, findings)
+    account(inv)
+    return inv.findings
+
+
+def sweep(inv: Investigation, seconds: float, pid: int | None) -> None:
+    """Find the training, then everything cheap at the same time, then the log as it stands at the end of the window."""
+    inv.observe(TrainingJobs(pid=pid))
+    has_job = inv.evidence.fact("job_pid") is not None
+    observe_together(inv, window_probes(seconds, has_job=has_job))
+    inv.observe(LogMetrics())
+
+
+def window_probes(seconds: float, *, has_job: bool) -> tuple[Probe, ...]:
+    """The probes that share one sampling window."""
+    always: tuple[Probe, ...] = (
+        LogFacts(),
+        LogRate(seconds=seconds),
+        Gpus(seconds=seconds),
+        Iostat(seconds=seconds),
+        Memory(),
+        Processes(),
+    )
+    return (*always, SourceOfScript(), RankIo(seconds=seconds)) if has_job else always
+
+
+def observe_together(inv: Investigation, probes: Sequence[Probe]) -> tuple[Observation, ...]:
+    """Run probes at the same time; enter them in the order given, so that equal runs get equal ids."""
+    known = inv.evidence
+    with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="diag_kit") as pool:
+        running = [pool.submit(inv.look, probe, known) for probe in probes]
+        return tuple(inv.enter(each.result()) for each in running)
+
+
+def ask_again(inv: Investigation, host: RecordedHost) -> None:
+    """A recording: every probe that was run then, with its parameters, read by the parsers of today."""
+    probes = all_probes()
+    for entry in host.recording.entries:
+        if isinstance(entry, Observation) and entry.probe in probes:
+            inv.observe(probes[entry.probe](**entry.parameters))
+
+
+def read_documents(inv: Investigation, folder: FilesHost) -> None:
+    """A folder of pasted outputs: every file goes to the parser of its kind; what no parser knows is listed."""
+    from diag_kit.observe.documents import observe_document
+
+    for document in folder.documents:
+        inv.enter(observe_document(document))
+
+
+def decide(inv: Investigation, findings: Findings) -> None:
+    """Run the deciding test of the best finding that is still open. Only read-only rungs."""
+    tests = all_tests()
+    for found in findings:
+        if found.status in (Status.SUPPORTED, Status.UNDECIDED) and found.cause in tests:
+            read_only = any(p.cost is Cost.READ_ONLY for p in tests[found.cause].probes(inv.evidence))
+            try:
+                if read_only or isinstance(inv.host, FilesHost):
+                    inv.verify(found.cause)
+                    return
+            except DiagError as error:
+                inv.note(f"The deciding test for {found.cause} was not run: {error.args[0]}")
+                return
+
+
+def account(inv: Investigation) -> None:
+    """Say what the kit itself cost the host."""
+    cost = getattr(inv.host, "cost", None)
+    if cost is not None:
+        inv.note(f"What the kit cost {inv.host.name}: {cost}")
