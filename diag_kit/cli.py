@@ -61,7 +61,11 @@ def record(asked: argparse.Namespace) -> int:
     if not asked.out.endswith(".diag.zip"):
         raise BadInput(f"{asked.out} does not end in .diag.zip", next_step="-o CASE.diag.zip")
     inv = _investigate(asked)
-    print(f"wrote {inv.save(asked.out)}")
+    saved = inv.save(asked.out)
+    replaced = ", ".join(f"{count} {kind}" for kind, count in sorted(saved.redactions.items())) or "nothing"
+    print(f"wrote {saved.path} ({saved.size_bytes / 1e6:.1f} MB; replaced before saving: {replaced})")
+    for warning in saved.warnings:
+        print(f"diag_kit: {warning}", file=sys.stderr)
     return OK if _observed_anything(inv) else COULD_NOT_OBSERVE
 
 
@@ -94,11 +98,11 @@ def probes(asked: argparse.Namespace) -> int:
 def target_host(target: str) -> Host:
     """A folder, a recording (shipped name or file), ``local``, or a host to connect to, in this order."""
     from diag_kit import hosts
-    from diag_kit.hosts.recorded import shipped_names
+    from diag_kit.hosts.recorded import shipped_recordings
 
     if Path(target).is_dir():
         return hosts.files(target)
-    if target in shipped_names() or target.endswith(".diag.zip") or Path(target).is_file():
+    if target in shipped_recordings() or target.endswith(".diag.zip") or Path(target).is_file():
         return hosts.replay(target)
     if target == "local":
         return hosts.local()
@@ -147,7 +151,7 @@ def _print_progress(event: Progress | Entry) -> None:
 
 def _write(inv: Investigation, out: str) -> Path:
     if out.endswith(".diag.zip"):
-        return inv.save(out)
+        return inv.save(out).path
     if out.endswith(".json"):
         from diag_kit.report import report
 

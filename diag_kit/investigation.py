@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,12 +17,13 @@ from diag_kit.calculate.calculator import Calculator, all_calculators
 from diag_kit.errors import BadInput, Cancelled, DiagError
 from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
+from diag_kit.hosts.recorded import RecordedHost, RecordingHost, replay
 from diag_kit.hypothesize.catalogue import all_causes
 from diag_kit.hypothesize.ranking import rank
 from diag_kit.observe.probe import Probe, observe, parameters_of
 from diag_kit.observe.told import Told
 from diag_kit.progress import Listener, NextProbe, Progress
-from diag_kit.recording import Recording, RecordingHost, open_recording, save_recording
+from diag_kit.recording import Recording, Saved, save
 from diag_kit.records import (
     Calculation,
     Cost,
@@ -38,6 +39,7 @@ from diag_kit.records import (
 from diag_kit.verify.decide import all_tests
 
 if TYPE_CHECKING:
+    from diag_kit.redaction import Redactor
     from diag_kit.show.board import Board
 
 E = TypeVar("E", bound=Entry)
@@ -67,8 +69,7 @@ class Investigation:
         self._listeners: list[Listener] = []
         self._lock = threading.RLock()
         self._stop = threading.Event()
-        self.redactions: dict[str, int] = {}
-        self._about = host.about
+        self._origin = host.recording if isinstance(host, RecordedHost) else Recording()
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{n} {letter}" for letter, n in sorted(self._counts.items()))
@@ -84,7 +85,12 @@ class Investigation:
     @property
     def about(self) -> str:
         """Empty for a live host; else what must be said wherever results are shown, such as "recorded (reconstruction)"."""
-        return self._about
+        return self.host.about
+
+    @property
+    def redactions(self) -> Mapping[str, int]:
+        """What was replaced when the recording behind this investigation was saved: kind -> places."""
+        return self._origin.redactions
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -252,32 +258,31 @@ class Investigation:
 
     # -- keeping and showing -------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path, *, provenance: str = "live", title: str = "", hide: Sequence[str] = ()) -> Path:
-        """Save ledger and raw outputs as one redacted ``*.diag.zip``; ``hide`` names further strings to replace."""
-        return save_recording(
-            path,
-            question=self.question,
+    def save(
+        self, path: str | Path, *, title: str = "", reconstructed_from: str = "", redactor: Redactor | None = None
+    ) -> Saved:
+        """Save ledger and raw outputs as one redacted ``*.diag.zip``, atomically. The answer says what was replaced.
+
+        ``reconstructed_from`` marks the recording as a reconstruction, wherever it is shown; a re-opened one keeps its mark.
+        """
+        kept = Recording(
             entries=self.entries,
-            results=self.recorder.results,
-            host=self.host.name,
-            provenance=provenance,
-            title=title,
-            hide=hide,
+            question=self.question,
+            title=title or self._origin.title,
+            provenance="reconstruction" if reconstructed_from else self._origin.provenance,
+            provenance_text=reconstructed_from or self._origin.provenance_text,
+            hosts=(self.host.name,),
+            extra=(*self._origin.extra, *self.recorder.results),
+            failures=(*self._origin.failures, *self.recorder.failures),
         )
+        return save(path, kept, redactor=redactor)
 
     @classmethod
     def open(cls, path: str | Path) -> Investigation:
         """Re-open a saved investigation; its host is the recording, so the same questions get the same answers."""
-        from diag_kit.hosts.recorded import replay
-
-        recording = open_recording(path)
-        return cls._resume(replay(str(path)), recording)
-
-    @classmethod
-    def _resume(cls, host: Host, recording: Recording) -> Investigation:
-        opened = cls(host, recording.question)
-        opened._load(recording.entries)
-        opened.redactions = dict(recording.redactions)
+        host = replay(path)
+        opened = cls(host, host.recording.question)
+        opened._load(host.recording.entries)
         return opened
 
     def _load(self, entries: Iterable[Entry]) -> None:

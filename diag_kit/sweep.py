@@ -91,8 +91,11 @@ def read_documents(inv: Investigation, folder: FilesHost) -> None:
     """A folder of pasted outputs: every file goes to the parser of its kind; what no parser knows is listed."""
     from diag_kit.observe.documents import observe_document
 
+    for problem in folder.problems:
+        inv.note(problem)
     for document in folder.documents:
-        inv.enter(observe_document(document))
+        for seen in observe_document(document):
+            inv.enter(seen)
 
 
 def decide(inv: Investigation, findings: Findings) -> None:

@@ -1,35 +1,46 @@
-"""A pasted file read by the parser of its kind. Probes say which kinds they read in ``reads``; the rest is listed, not dropped."""
+"""Pasted text read by the parser of its kind. Probes say which kinds they read in ``reads``; the rest is listed, not dropped."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from diag_kit.observe.probe import all_probes, parameters_of
-from diag_kit.records import NotUnderstood, Observation, Parsed
+from diag_kit.records import CommandResult, NotUnderstood, Observation, Parsed
 
 if TYPE_CHECKING:
     from diag_kit.hosts.files import Document
 
 
-def observe_document(document: Document) -> Observation:
-    """The observation (without id) that the probe for this kind of document makes of it."""
-    result = document.as_result()
-    for name, cls in all_probes().items():
-        if document.kind in getattr(cls, "reads", ()):
+def observe_document(document: Document) -> tuple[Observation, ...]:
+    """One observation (without id) for each part of the document."""
+    if len(document.parts) <= 1:
+        return (observe_text(document.name, document.kind, document.as_result()),)
+    return tuple(
+        observe_text(f"{document.name} from line {part.line}", part.kind, part.as_result(document.name))
+        for part in document.parts
+    )
+
+
+def observe_text(name: str, kind: str, result: CommandResult) -> Observation:
+    """What the probe for this kind of text makes of it."""
+    for probe_name, cls in all_probes().items():
+        if kind in getattr(cls, "reads", ()):
             asked = cls()
             return Observation(
-                probe=name,
+                probe=probe_name,
                 parameters=parameters_of(asked),
                 equivalent=result.command,
                 results=(result,),
                 parsed=asked.read((result,)),
                 cost=asked.cost,
             )
-    listed = NotUnderstood(document.name, document.kind, "no parser for this kind yet")
     return Observation(
         probe="document",
-        parameters={"name": document.name, "kind": document.kind},
+        parameters={"name": name, "kind": kind},
         equivalent=result.command,
         results=(result,),
-        parsed=Parsed(summary=f"{document.name}: {document.kind}, not read", not_understood=(listed,)),
+        parsed=Parsed(
+            summary=f"{name}: {kind}, not read",
+            not_understood=(NotUnderstood(name, kind, "no parser for this kind yet"),),
+        ),
     )
