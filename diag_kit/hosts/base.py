@@ -1,0 +1,286 @@
+"""What all live hosts share: a few runners, at most eight commands at once, bounds, counts, and the error sentences."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+from diag_kit.errors import CommandFailed
+from diag_kit.hosts.protocol import DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_S, render
+from diag_kit.hosts.runner import request
+from diag_kit.hosts.shell import Outcome, Shell, Stream, StreamEnded
+from diag_kit.records import CommandResult
+
+MAX_AT_ONCE = 8
+"""sshd allows 10 sessions on one connection by default (MaxSessions)."""
+MAX_IDLE = 2
+"""Runners kept for the next command; each is one sleeping ``sh`` on the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostCost:
+    """What watching has cost the host so far.
+
+    ``cpu_s``: user + system CPU seconds of our shells and of everything they started and saw end, on the host's own
+    account (sh's ``times``); the SSH daemon's work for us is not in it. ``bytes_received`` counts what arrived here, before
+    any limit on output.
+    """
+
+    commands: int
+    bytes_received: int
+    cpu_s: float
+
+
+class ConnectionLost(CommandFailed):
+    """The connection broke while a command ran. ``partial`` is what had come until then."""
+
+    def __init__(self, what: str, *, where: str = "", next_step: str = "", partial: CommandResult) -> None:
+        super().__init__(what, where=where, next_step=next_step)
+        self.partial = partial
+
+
+class NoMoreSessions(Exception):
+    """The host refused one more session on this connection; ``error`` is for the user if none of ours is in the way."""
+
+    def __init__(self, error: CommandFailed) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class ShellHost:
+    """Base of the live hosts; a kind of host says how a stream to a new runner is opened."""
+
+    kind = ""
+    about = ""
+
+    def __init__(self, name: str, shell_wait_s: float = 15.0) -> None:
+        self.name = name
+        self._shell_wait_s = shell_wait_s
+        self._slots = threading.BoundedSemaphore(MAX_AT_ONCE)
+        self._lock = threading.Lock()
+        self._freed = threading.Condition(self._lock)
+        self._opening = 0
+        self._idle: list[Shell] = []
+        self._busy: set[Shell] = set()
+        self._closed = False
+        self._commands = 0
+        self._bytes_received = 0
+        self._cpu_s_of_gone = 0.0
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}{' (closed)' if self._closed else ''}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # What a kind of host provides.
+
+    def _open_stream(self) -> Stream:
+        """A stream on which the login shell was given ``runner.login_line()``. Raises DiagError."""
+        raise NotImplementedError
+
+    def _lost_sentence(self) -> tuple[str, str]:
+        """What happened and the next step when a stream broke under a running command."""
+        return "the shell that ran the command is gone", "run it again"
+
+    def _close_connection(self) -> None:
+        """After all streams are closed."""
+
+    # The Host protocol.
+
+    @property
+    def cost(self) -> HostCost:
+        """Commands, bytes and the host's CPU seconds so far."""
+        with self._lock:
+            cpu_s = self._cpu_s_of_gone + sum(shell.cpu_s for shell in (*self._idle, *self._busy))
+            return HostCost(self._commands, self._bytes_received, cpu_s)
+
+    def run(
+        self,
+        script: str,
+        *arguments: str,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        stop: threading.Event | None = None,
+    ) -> CommandResult:
+        """See ``protocol.Host.run``. Raises ConnectionLost (a CommandFailed, with the partial result) when it breaks in
+        the middle, BadInput for what cannot be sent, and what opening the connection raises if it has to be opened anew."""
+        command = render(script, arguments)
+        request(script, arguments, timeout_s)  # refuse what cannot be sent before anything is opened
+        while not self._slots.acquire(timeout=0.1):
+            if stop is not None and stop.is_set():
+                return self._not_started(command)
+        try:
+            if stop is not None and stop.is_set():
+                return self._not_started(command)
+            return self._run(command, script, arguments, timeout_s, max_bytes, stop)
+        finally:
+            self._slots.release()
+
+    def _run(
+        self,
+        command: str,
+        script: str,
+        arguments: tuple[str, ...],
+        timeout_s: float,
+        max_bytes: int,
+        stop: threading.Event | None,
+    ) -> CommandResult:
+        tries_left = 2  # a runner that died while idle is replaced once; the command had not begun then
+        while True:
+            tries_left -= 1
+            shell, was_idle = self._take()
+            started = datetime.now(UTC)
+            outcome = None
+            try:
+                outcome = shell.run(request(script, arguments, timeout_s), timeout_s, max_bytes, stop)
+            finally:
+                self._give_back(shell, outcome)
+            if outcome.how == "lost" and not outcome.begun and was_idle and tries_left and not self._closed:
+                self._drop_idle()
+                continue
+            return self._result(command, started, outcome)
+
+    def _result(self, command: str, started: datetime, outcome: Outcome) -> CommandResult:
+        result = CommandResult(
+            host=self.name,
+            command=command,
+            stdout=outcome.stdout,
+            stderr=outcome.stderr,
+            exit_status=outcome.exit_status,
+            started=started,
+            duration_s=outcome.duration_s,
+            truncated=outcome.truncated,
+            timed_out=outcome.how in ("timeout", "no answer"),
+        )
+        if outcome.how != "lost":
+            return result
+        where = f"{self.name}, {_short(command)}"
+        if self._closed:
+            what, next_step = "the connection was closed while the command ran", "connect again"
+        else:
+            what, next_step = self._lost_sentence()
+        if outcome.why:
+            what += f" ({outcome.why})"
+        what += f"; {len(result.stdout):,} bytes of its output had arrived"
+        raise ConnectionLost(what, where=where, next_step=next_step, partial=result)
+
+    def _not_started(self, command: str) -> CommandResult:
+        return CommandResult(self.name, command, b"", b"", None, datetime.now(UTC), 0.0)
+
+    # Runners.
+
+    def _take(self) -> tuple[Shell, bool]:
+        """An idle runner (True) or a new one (False). When the host allows no more sessions, wait for one of ours."""
+        while True:
+            with self._lock:
+                self._refuse_closed()
+                if self._idle:
+                    shell = self._idle.pop()
+                    self._busy.add(shell)
+                    return shell, True
+                self._opening += 1
+            try:
+                return self._start_shell(), False
+            except NoMoreSessions as full:
+                refused = full.error
+            finally:
+                with self._lock:
+                    self._opening -= 1
+                    self._freed.notify_all()
+            with self._freed:
+                if not self._idle:
+                    if not self._busy and not self._opening:
+                        raise refused
+                    self._freed.wait(1.0)
+
+    def _start_shell(self) -> Shell:
+        stream = self._open_stream()
+        try:
+            shell = Shell(stream, self._shell_wait_s)
+        except StreamEnded as ended:
+            stream.close()
+            raise self._no_shell(ended.why) from None
+        except BaseException:
+            stream.close()
+            raise
+        with self._lock:
+            self._bytes_received += shell.received_bytes
+            if self._closed:
+                stream.close()
+            self._refuse_closed()
+            self._busy.add(shell)
+        return shell
+
+    def _prove(self) -> None:
+        """Start the first runner now, so that what is wrong with the host is said when it is opened."""
+        shell = self._start_shell()
+        with self._lock:
+            self._busy.discard(shell)
+            self._idle.append(shell)
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise CommandFailed("this host was closed", where=self.name, next_step="connect again")
+
+    def _no_shell(self, why: str) -> CommandFailed:
+        return CommandFailed(
+            f"logged in, but could not start sh there: {why}",
+            where=self.name,
+            next_step=f"try the same by hand: ssh {self.name} sh -c date",
+        )
+
+    def _give_back(self, shell: Shell, outcome: Outcome | None) -> None:
+        reusable = outcome is not None and outcome.reusable
+        with self._lock:
+            self._commands += 1
+            if outcome is not None:
+                self._bytes_received += outcome.received_bytes
+            self._busy.discard(shell)
+            keep = reusable and not self._closed and len(self._idle) < MAX_IDLE
+            if keep:
+                self._idle.append(shell)
+            else:
+                self._forget(shell)
+            self._freed.notify_all()
+        if not keep:
+            shell.stream.close()
+
+    def _forget(self, shell: Shell) -> None:
+        self._cpu_s_of_gone += shell.cpu_s
+
+    def _drop_idle(self) -> None:
+        with self._lock:
+            gone, self._idle = self._idle, []
+            for shell in gone:
+                self._forget(shell)
+        for shell in gone:
+            shell.stream.close()
+
+    def close(self) -> None:
+        """End everything: commands that still run are ended on the host as well. May be called twice."""
+        with self._lock:
+            already, self._closed = self._closed, True
+            streams = [shell.stream for shell in (*self._idle, *self._busy)]
+            for shell in self._idle:
+                self._forget(shell)
+            self._idle = []
+        if already:
+            return
+        for stream in streams:
+            stream.close()
+        self._close_connection()
+
+
+def _short(command: str, width: int = 160) -> str:
+    line = " ".join(command.split())
+    return line if len(line) <= width else line[: width - 3] + "..."
+
