@@ -1,0 +1,165 @@
+"""How numbers, times and foreign text are written, the same everywhere: screen, board, charts, postmortem.
+
+Three significant digits, whole counts in full, an interval with as many decimals as its value, times in UTC. Text that comes
+from a host passes through ``visible`` before it is shown, so that it can neither move the cursor nor reorder a line.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from datetime import UTC, datetime
+
+from diag_kit.records import Calculation, Hypothesis, HoursWon, Interval, Value
+
+UNKNOWN = "not known"
+_COUNTS = {"", "steps", "samples", "ranks", "lines", "files", "rows"}
+_BIDI = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+
+
+def decimals(value: float, digits: int = 3) -> int:
+    """Decimal places that show ``digits`` significant digits of ``value``; 0 for large ones."""
+    if value == 0 or not math.isfinite(value):
+        return 0
+    return max(0, digits - 1 - math.floor(math.log10(abs(value))))
+
+
+def number(value: Value, digits: int = 3, places: int | None = None) -> str:
+    """A number with ``digits`` significant digits (or fixed ``places``), never in powers of ten; text as it is; None as "not known"."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, int):
+        return str(value)
+    if not math.isfinite(value):
+        return UNKNOWN
+    if places is None:
+        if value == int(value) and abs(value) >= 100:
+            return str(int(value))
+        places = min(decimals(value, digits), 9)
+    return f"{value:.{places}f}"
+
+
+def span(low: float, high: float, places: int | None = None) -> str:
+    """``25.2-27.7``; with "to" where a minus sign would be misread."""
+    if places is None:
+        places = min(decimals(max(abs(low), abs(high))), 9)
+    ends = [number(float(end), places=places) for end in (low, high)]
+    return (" to " if low < 0 else "-").join(ends)
+
+
+def quantity(value: Value, unit: str = "", interval: Interval | None = None) -> str:
+    """``1.40 steps/s (1.33-1.47)``: the value, its unit, and its interval with the same decimals."""
+    if value is None or isinstance(value, bool | str):
+        return f"{number(value)} {unit}".strip() if value is not None else UNKNOWN
+    whole = isinstance(value, int) or (value == int(value) and unit in _COUNTS)
+    places = 0 if whole else min(decimals(value), 9)
+    text = f"{number(float(value), places=places)} {unit}".strip()
+    if interval is None:
+        return text
+    if whole and unit in _COUNTS and interval.low == interval.high == value:
+        return text
+    if whole and unit not in _COUNTS:
+        places = None  # type: ignore[assignment]
+    return f"{text} ({span(interval.low, interval.high, places)})"
+
+
+def calculated(made: Calculation) -> str:
+    """The value of a calculation with unit and interval, or why there is none."""
+    return quantity(made.value, made.unit, made.interval)
+
+
+def hours(value: float) -> str:
+    """Hours as hours; below one hour in minutes, below one minute in seconds."""
+    if abs(value) >= 1 or value == 0:
+        return f"{number(float(value))} h" if value else "0 h"
+    if abs(value) * 60 >= 1:
+        return f"{number(value * 60.0, 2)} min"
+    return f"{number(value * 3600.0, 2)} s"
+
+
+def hours_won(won: HoursWon | None, point: float | None = None) -> str:
+    """``26.4 h (25.2-27.7) of 35.2 h``: the point where one is known, else both bounds; "not known" for None."""
+    if won is None:
+        return UNKNOWN
+    of = f" of {hours(won.total_hours)}" if won.total_hours is not None else ""
+    places = min(decimals(max(abs(won.low), abs(won.high), 0.1)), 2)
+    if number(float(won.low), places=places) == number(float(won.high), places=places):
+        return f"{hours(won.high)}{of}"
+    bounds = span(won.low, won.high, places)
+    if point is not None and won.low <= point <= won.high:
+        return f"{number(float(point), places=places)} h ({bounds}){of}"
+    return f"{bounds} h{of}"
+
+
+def point_won(found: Hypothesis) -> float | None:
+    """The best single figure for the hours won, where the rule gives one among its numbers."""
+    for name in ("hours_won", "hours_won_if_split"):
+        value = found.numbers.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    return None
+
+
+def size(count: float) -> str:
+    """Bytes in powers of 1000: ``4.60 TB``, ``212 kB``, ``17 B``."""
+    for limit, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if abs(count) >= limit:
+            return f"{number(count / limit)} {unit}"
+    return f"{int(count)} B"
+
+
+def rate(bytes_per_s: float) -> str:
+    """Bytes per second: ``0.691 GB/s`` is written ``691 MB/s``."""
+    return f"{size(bytes_per_s)}/s"
+
+
+def duration(seconds: float) -> str:
+    """``0.8 s``, ``12 s``, ``4 min 30 s``, ``1 h 45 min``."""
+    if seconds < 10:
+        return f"{number(float(seconds), 2) if seconds else 0} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    whole, minutes = divmod(minutes, 60)
+    return f"{whole} h {minutes} min" if minutes else f"{whole} h"
+
+
+def utc(at: datetime) -> str:
+    """``2026-02-14 22:31:40 UTC``."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def clock(at: datetime) -> str:
+    """``22:31:40 UTC``."""
+    return f"{at.astimezone(UTC):%H:%M:%S} UTC"
+
+
+def visible(text: object, limit: int = 0, keep_lines: bool = False) -> str:
+    """Foreign text made harmless for a terminal and for reading: control, bidirectional and zero-width characters are spelt out.
+
+    ``limit`` > 0 cuts long text and says how much is missing. Line breaks survive only with ``keep_lines``.
+    """
+    raw = str(text)
+    kept = raw[:limit] if limit and len(raw) > limit else raw
+    if not kept.isascii() or not kept.isprintable():
+        kept = "".join(_spelt(char, keep_lines) for char in kept)
+    return kept if len(raw) == len(raw[:limit] if limit else raw) else f"{kept}… ({len(raw) - limit} more characters)"
+
+
+def _spelt(char: str, keep_lines: bool) -> str:
+    if char == "\t" or (char == "\n" and keep_lines):
+        return char
+    if char == "\n":
+        return " "
+    code = ord(char)
+    if code < 0x20 or 0x7F <= code < 0xA0:
+        return f"\\x{code:02x}"
+    if code in _BIDI or unicodedata.category(char) in ("Cf", "Cs", "Co", "Zl", "Zp"):
+        return f"\\u{code:04x}"
+    return char

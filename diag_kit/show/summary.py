@@ -1,0 +1,225 @@
+"""What there is to say, in order of importance, before anybody decides how it looks. Pure: an investigation in, plain data out.
+
+The screen, the board and its HTML copy all draw from this, so that they cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from diag_kit.evidence import Evidence
+from diag_kit.records import Calculation, Cost, Hypothesis, Note, Observation, Reason, Status, Verification
+
+if TYPE_CHECKING:
+    from diag_kit.investigation import Investigation
+    from diag_kit.progress import NextProbe
+
+OPEN = (Status.CONFIRMED, Status.SUPPORTED, Status.UNDECIDED)
+SHAPE = {
+    Status.CONFIRMED: "●",
+    Status.SUPPORTED: "◐",
+    Status.UNDECIDED: "○",
+    Status.REFUTED: "✕",
+    Status.NOT_TESTABLE: "▨",
+}
+"""One shape for each status, beside its word: colour never carries a meaning alone."""
+MEANING = {
+    Status.CONFIRMED: "a deciding test says so",
+    Status.SUPPORTED: "the evidence points to it; no deciding test yet",
+    Status.UNDECIDED: "what was seen fits this and also its rivals",
+    Status.REFUTED: "innocent: what was seen rules it out",
+    Status.NOT_TESTABLE: "blind: could not have been seen from here",
+}
+LABEL = {
+    "printing_ranks": "ranks that print",
+    "steps_done": "steps done",
+    "log_lines_per_s": "log lines",
+    "step_rate": "step rate",
+    "step_time": "time a step",
+    "samples_per_s": "samples",
+    "run_hours": "whole run",
+    "epoch_hours": "one epoch",
+    "reading_unsplit_hours": "reading: loader not split",
+    "reading_split_hours": "reading: loader split",
+    "reading_one_printer_hours": "reading: one rank prints",
+    "reading_burst_hours": "reading: a burst of lines",
+    "run_hours_if_split": "whole run, if split",
+    "hours_won_if_split": "hours won, if split",
+    "effective_batch": "effective batch",
+    "effective_batch_if_split": "effective batch, if split",
+    "steps_per_epoch_if_split": "steps an epoch, if split",
+    "read_gb_per_s_needed": "reading needed",
+    "one_gpu_run_hours": "whole run on one GPU",
+    "speedup_over_one_gpu": "speed-up over one GPU",
+    "start_up_s": "start-up, not stepping",
+    "comm_gb_per_step": "sent a step",
+    "comm_s_per_step": "sending a step",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """A calculation that no longer stands, and the one that replaced it."""
+
+    old: Calculation
+    new: Calculation
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Everything that a view needs. ``findings`` are the open ones, best first; ``blind`` are sentences with ids."""
+
+    question: str
+    host: str
+    about: str
+    clock: datetime | None
+    job: str
+    findings: tuple[Hypothesis, ...]
+    innocent: tuple[Hypothesis, ...]
+    blind: tuple[Reason, ...]
+    superseded: tuple[Superseded, ...]
+    decides: Mapping[str, NextProbe]
+    next_probes: tuple[NextProbe, ...]
+    observations: tuple[Observation, ...]
+    calculations: tuple[Calculation, ...]
+    hypotheses: tuple[Hypothesis, ...]
+    earlier: tuple[Hypothesis, ...]
+    verifications: tuple[Verification, ...]
+    notes: tuple[Note, ...]
+    redactions: Mapping[str, int]
+
+    @property
+    def best(self) -> Hypothesis | None:
+        return self.findings[0] if self.findings else None
+
+
+def summarise(inv: Investigation) -> Summary:
+    """Sort an investigation's ledger into what a reader wants to know, in that order."""
+    entries = inv.entries
+    evidence = Evidence(entries)
+    found = tuple(inv.findings)
+    now = {each.id or id(each) for each in found}
+    probes = _next_probes(inv)
+    calculations = tuple(e for e in entries if isinstance(e, Calculation))
+    return Summary(
+        question=inv.question,
+        host=inv.host.name,
+        about=inv.about,
+        clock=last_look(evidence),
+        job=job_line(evidence),
+        findings=tuple(each for each in found if each.status in OPEN),
+        innocent=tuple(each for each in found if each.status is Status.REFUTED and is_fault(each.cause)),
+        blind=blind_spots(evidence, found),
+        superseded=superseded(calculations),
+        decides={probe.cause: probe for probe in reversed(probes)},
+        next_probes=probes,
+        observations=evidence.observations,
+        calculations=calculations,
+        hypotheses=found,
+        earlier=tuple(e for e in entries if isinstance(e, Hypothesis) and (e.id or id(e)) not in now),
+        verifications=evidence.verifications,
+        notes=tuple(e for e in entries if isinstance(e, Note)),
+        redactions=dict(getattr(inv, "redactions", {}) or {}),
+    )
+
+
+def _next_probes(inv: Investigation) -> tuple[NextProbe, ...]:
+    return tuple(inv.next_probes()) if inv.findings else ()
+
+
+def is_fault(cause: str) -> bool:
+    """Whether a cause is a fault; "healthy" and explanations that are not faults cannot be innocent."""
+    from diag_kit.hypothesize.catalogue import all_causes
+
+    known = all_causes().get(cause)
+    return known.is_fault if known else cause != "healthy"
+
+
+def last_look(evidence: Evidence) -> datetime | None:
+    """When the host was last seen: the end of the newest command."""
+    ends = [r.started + timedelta(seconds=r.duration_s) for o in evidence.observations for r in o.results]
+    return max(ends, default=None)
+
+
+def superseded(calculations: tuple[Calculation, ...]) -> tuple[Superseded, ...]:
+    """Which calculation replaced which, in order."""
+    by_id = {made.id: made for made in calculations}
+    return tuple(Superseded(by_id[made.supersedes], made) for made in calculations if made.supersedes in by_id)
+
+
+def blind_spots(evidence: Evidence, findings: tuple[Hypothesis, ...]) -> tuple[Reason, ...]:
+    """What could not be seen: causes that cannot be tested here, and newest observations that failed, each with its reason."""
+    spots = [
+        Reason(f"{each.title}: {first_reason(each)}" if first_reason(each) else each.title, (each.id,) if each.id else ())
+        for each in findings
+        if each.status is Status.NOT_TESTABLE
+    ]
+    newest = {seen.probe: seen for seen in evidence.observations}
+    for seen in newest.values():
+        spots += [Reason(f"{seen.probe}: {what}", (seen.id,) if seen.id else ()) for what in seen.parsed.problems]
+    return tuple(spots)
+
+
+def first_reason(found: Hypothesis) -> str:
+    """The first sentence against, else for, else the claim: why it is refuted or cannot be tested."""
+    for reasons in (found.evidence_against, found.evidence_for):
+        if reasons:
+            return reasons[0].text
+    return found.claim if found.claim != found.title else ""
+
+
+def job_line(evidence: Evidence) -> str:
+    """``torchrun, 4 ranks on GPUs 0-3, train.py since 22:27 (host clock), log train_4gpu.log``; empty when nothing is known."""
+    said: list[str] = []
+    launcher, world, script = (_said(evidence, name) for name in ("launcher", "world_size", "script"))
+    if launcher:
+        said.append(launcher)
+    if world:
+        said.append(f"{world} rank{'s' if world != '1' else ''}{_gpus_used(evidence)}")
+    started = _said(evidence, "job_started")
+    since = f" since {_host_clock(started)}" if started else ""
+    if script:
+        said.append(f"{script.rsplit('/', 1)[-1]}{since}")
+    log = evidence.fact("log_path")
+    if log:
+        said.append(f"log {str(log.fact.value).rsplit('/', 1)[-1]} ({log.fact.source})")
+    return ", ".join(said)
+
+
+def _said(evidence: Evidence, name: str) -> str:
+    sourced = evidence.fact(name)
+    return "" if sourced is None else str(sourced.fact.value)
+
+
+def _host_clock(iso: str) -> str:
+    try:
+        return f"{datetime.fromisoformat(iso):%H:%M} UTC"
+    except ValueError:
+        return iso
+
+
+def _gpus_used(evidence: Evidence) -> str:
+    ranks = evidence.table("ranks")
+    if ranks is None or "gpu" not in ranks:
+        return ""
+    used = sorted({int(gpu) for gpu in ranks["gpu"].dropna() if str(gpu).strip().isdigit()})
+    if not used:
+        return ""
+    if len(used) > 1 and used == list(range(used[0], used[-1] + 1)):
+        return f" on GPUs {used[0]}-{used[-1]}"
+    return f" on GPU{'s' if len(used) > 1 else ''} {', '.join(map(str, used))}"
+
+
+def probe_line(probe: NextProbe) -> str:
+    """``files open per rank, 10 s, read-only``."""
+    cost = {Cost.READ_ONLY: "read-only", Cost.CAREFUL: "careful: asks first", Cost.STATE_CHANGING: "for you to run"}
+    seconds = f"{probe.budget_s:.0f} s, " if probe.budget_s else ""
+    return f"{probe.title}, {seconds}{cost[probe.cost]}"
+
+
+def label(name: str) -> str:
+    """A calculation's or number's name in words."""
+    return LABEL.get(name, name.replace("_", " "))
