@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from diag_kit.hosts.files import files as files
     from diag_kit.hosts.local import local as local
     from diag_kit.hosts.recorded import replay as replay
-    from diag_kit.hosts.ssh import connect as connect
+    from diag_kit.hosts.connection import connect as connect
 
 __all__ = ["connect", "files", "local", "replay"]
 
 _HOME = {
-    "connect": "diag_kit.hosts.ssh",
+    "connect": "diag_kit.hosts.connection",
     "files": "diag_kit.hosts.files",
     "local": "diag_kit.hosts.local",
     "replay": "diag_kit.hosts.recorded",

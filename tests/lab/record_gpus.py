@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 import diag_kit as dk
-from diag_kit.hosts.ssh import connect
+from diag_kit.hosts.connection import connect
 
 HERE = Path(__file__).resolve().parent
 
