@@ -1,0 +1,85 @@
+"""How many ranks the data are divided over: the data-parallel size, which is the world size only without model parallelism.
+
+Ranks of one model-parallel group must see the same data. Taking the world size for the data-parallel size there would call a
+correct run unsplit.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from diag_kit.calculate.inputs import Known, known, text_fact, tidy
+from diag_kit.evidence import Evidence
+
+SHARED_DATA = ("tensor", "pipeline", "context", "sequence")
+"""Kinds of parallelism whose ranks share samples. Expert parallelism divides the data and is not among them."""
+_LONG = re.compile(
+    r"(?:^|[\s.\-+'\"])(?:ulysses[-_])?(tensor|pipeline|context|sequence)(?:[-_]model)?[-_]parallel(?:[-_](?:size|degree))?"
+    r"(?:\s*=\s*|\s+)(\d+)\b"
+)
+_SHORT = re.compile(r"(?:^|\s)--?(tp|pp|cp|sp)(?:[-_](?:size|degree))?(?:=|\s+)(\d+)\b")
+_SHORT_NAMES = {"tp": "tensor", "pp": "pipeline", "cp": "context", "sp": "sequence"}
+
+
+@dataclass(frozen=True, slots=True)
+class DataParallel:
+    """``size`` ranks divide the data, of ``world_size``; ``doubt`` says why that is not sure."""
+
+    size: int | None
+    world_size: Known
+    source: str
+    doubt: str = ""
+
+    @property
+    def model_parallel(self) -> bool:
+        return self.size is not None and self.world_size.value is not None and self.size < self.world_size.value
+
+
+def world_size(evidence: Evidence, by_hand: float | None = None) -> Known:
+    """Ranks of the job: by hand, told or stated, else seen running, else those that said they had started."""
+    for name in ("world_size", "ranks_running"):
+        found = known(evidence, name, by_hand)
+        if found.value is not None:
+            return Known("world_size", found.value, found.source, found.ids, "ranks", found.conflict)
+    sourced = evidence.sourced_table("ranks")
+    if sourced is not None:
+        return Known("world_size", float(len(sourced[0])), "rank processes seen", (sourced[1],), "ranks")
+    started = known(evidence, "started_ranks")
+    return Known("world_size", started.value, started.source, started.ids, "ranks", started.conflict)
+
+
+def data_parallel(evidence: Evidence, by_hand: float | None = None) -> DataParallel:
+    """The data-parallel size: stated, or the world size divided by the parallelism found on the command line."""
+    world = world_size(evidence, by_hand)
+    stated = known(evidence, "data_parallel_size")
+    if stated.value is not None:
+        return DataParallel(int(stated.value), world, stated.source)
+    if world.value is None or world.value < 1:
+        return DataParallel(None, world, "", "the number of ranks is not known")
+    groups = _model_parallel(evidence)
+    shared = 1
+    for size in groups.values():
+        shared *= size
+    ranks = int(world.value)
+    if shared == 1:
+        return DataParallel(ranks, world, f"{world.source}; no model parallelism seen")
+    if ranks % shared:
+        return DataParallel(None, world, "", f"{ranks} ranks are no multiple of the model parallelism {groups}")
+    named = " x ".join(f"{name} {size}" for name, size in groups.items() if size > 1)
+    return DataParallel(ranks // shared, world, f"{ranks} ranks / {named}")
+
+
+def _model_parallel(evidence: Evidence) -> dict[str, int]:
+    """Sizes by kind, from facts first, then from the command line; absent kinds are left out."""
+    found: dict[str, int] = {}
+    line = text_fact(evidence, "command_line")
+    for kind, size in _LONG.findall(line):
+        found[kind] = int(size)
+    for kind, size in _SHORT.findall(line):
+        found.setdefault(_SHORT_NAMES[kind], int(size))
+    for kind in SHARED_DATA:
+        fact = known(evidence, f"{kind}_parallel_size")
+        if fact.value is not None and fact.value >= 1:
+            found[kind] = int(tidy(fact.value) or 1)
+    return {kind: size for kind, size in found.items() if size > 1}
