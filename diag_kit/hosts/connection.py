@@ -11,7 +11,7 @@ from diag_kit.errors import BadInput, DiagError
 
 if TYPE_CHECKING:
     from diag_kit.hosts.base import ShellHost
-    from diag_kit.hosts.transport import Timeouts
+    from diag_kit.hosts.timeouts import Timeouts
 
 Transport = Literal["auto", "paramiko", "openssh"]
 

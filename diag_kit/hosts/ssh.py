@@ -15,7 +15,8 @@ from diag_kit.hosts.login import Password, Secret
 from diag_kit.hosts.runner import login_line
 from diag_kit.hosts.shell import Stream, StreamEnded
 from diag_kit.hosts.ssh_config import config_path, parse_target, resolve
-from diag_kit.hosts.transport import PACKET_BYTES, WINDOW_BYTES, Route, Timeouts, open_route
+from diag_kit.hosts.timeouts import Timeouts
+from diag_kit.hosts.transport import PACKET_BYTES, WINDOW_BYTES, Route, open_route
 
 READ_BYTES = 2**20
 _SESSIONS_FULL = (1, 2, 4)  # administratively prohibited, connect failed (OpenSSH's MaxSessions), resource shortage

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 
 import paramiko
 
@@ -17,6 +16,7 @@ from diag_kit.hosts import known_hosts
 from diag_kit.hosts.known_hosts import Match
 from diag_kit.hosts.login import Secret, log_in
 from diag_kit.hosts.ssh_config import MAX_JUMPS, HostConfig, expand_tokens, jumps, resolve
+from diag_kit.hosts.timeouts import Timeouts
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # its tracebacks must not reach a user's screen
 
@@ -35,16 +35,6 @@ class HostKeyNeedsOpenSsh(HostKeyRefused):
 
 class AlgorithmsNeedOpenSsh(HostUnreachable):
     """No algorithm in common with this transport; the system's ssh may have one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Timeouts:
-    """Seconds for each step of getting in: TCP connect, the server's first line and key exchange, login, a new channel."""
-
-    connect_s: float = 10.0
-    banner_s: float = 15.0
-    auth_s: float = 30.0
-    channel_s: float = 15.0
 
 
 class Route:
