@@ -1,0 +1,264 @@
+"""The deciding test for unsplit data in a running job: who opens which files, rung by rung, and what follows.
+
+Rungs: the arithmetic of the log (nothing is run); files open per rank, polled, and opens of the data folder seen by inotify;
+bytes read per rank; and, only when the user agrees, tracing the opens for some seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+from diag_kit.calculate.inputs import calculated, known, number_of
+from diag_kit.calculate.parallel import data_parallel
+from diag_kit.evidence import Evidence
+from diag_kit.observe.probe import Probe
+from diag_kit.records import Status, Value, Verification
+from diag_kit.verify.decide import DecidingTest, deciding_test
+from diag_kit.verify.loader_length import ByArithmetic, Split, by_arithmetic
+from diag_kit.verify.overlap import Overlap, attributed_overlap, reads_needed_per_rank, unattributed_overlap
+
+DUPLICATED, SAME_ORDER, DOUBLE = "data.dup_no_sampler", "data.same_order", "data.double_shard"
+MIN_DISTINCT = 12
+"""Fewer different files than this say nothing: the data are in a few large files, or hardly any open was caught."""
+ERROR_RATES = (
+    "a split run is called unsplit in fewer than 1 of 10,000 windows: shared reads must need two epoch ends more than the "
+    "window can hold; missed opens only lower the power"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What the window of opened files showed; ``same_order``/``unsplit``/``split``: which readings it establishes."""
+
+    overlaps: tuple[Overlap, ...] = ()
+    same_order: bool = False
+    unsplit: bool = False
+    not_independent: bool = False
+    simultaneous_share: float | None = None
+    why_blind: str = ""
+    id: str = ""
+
+    @property
+    def split(self) -> bool:
+        """No file was read by two ranks although independent orders would have shown many, and not at once either."""
+        share = self.simultaneous_share
+        apart = share is not None and share > 0.75
+        attributed = any(o.attributed and o.refutes_independent and o.together == 0 for o in self.overlaps)
+        return self.not_independent and not self.same_order and not self.unsplit and (attributed or apart)
+
+    @property
+    def told(self) -> str:
+        if not self.overlaps:
+            return self.why_blind or "no opened files were observed"
+        return "; ".join(_says(each) for each in self.overlaps)
+
+
+def _says(seen: Overlap) -> str:
+    how = "opens polled by rank" if seen.attributed else "opens of the folder"
+    return (
+        f"{seen.reads} {how} in {seen.window_s:.0f} s, {seen.distinct} different files, {seen.shared} read by a second rank or "
+        f"again ({seen.together} of them within {seen.together_s:.1f} s); independent orders predict {seen.expected_independent:.1f}"
+    )
+
+
+def read_window(evidence: Evidence) -> Reads:
+    """The statistics of the newest window of opened files."""
+    sourced = evidence.sourced_table("opens")
+    if sourced is None:
+        seen = evidence.observed("opened_files")
+        problems = "; ".join(seen.parsed.problems) if seen else ""
+        return Reads(why_blind=problems or "the files open per rank have not been observed")
+    opens, card = sourced
+    samples = known(evidence, "train_samples").value
+    ranks = data_parallel(evidence).size
+    if samples is None or ranks is None or ranks < 2:
+        return Reads(why_blind="the dataset's size or the number of ranks is not known", id=card)
+    if opens["path"].nunique() < MIN_DISTINCT:
+        few = f"only {opens['path'].nunique()} different data files were seen open: too few to tell"
+        return Reads(why_blind=few, id=card)
+    return _judge_window(evidence, opens, max(int(samples), opens["path"].nunique()), ranks, card)
+
+
+def _judge_window(evidence: Evidence, opens: pd.DataFrame, files: int, ranks: int, card: str) -> Reads:
+    times = pd.to_datetime(opens["t"], utc=True)
+    window_s = max(number_of_fact(evidence, "opens_window_s"), (times.max() - times.min()).total_seconds(), 1e-3)
+    table = opens.assign(t_s=(times - times.min()).dt.total_seconds())
+    together_s, slack_s = _windows(evidence)
+    together_s = min(together_s, window_s / 5)
+    by_rank = table[table["rank"].notna()]
+    by_folder = table[table["via"] == "inotify"]
+    seen: list[Overlap] = []
+    if by_rank["rank"].nunique() >= 2 and by_rank["path"].nunique() >= MIN_DISTINCT:
+        seen.append(attributed_overlap(by_rank, files, ranks, window_s, together_s, slack_s))
+    if by_folder["path"].nunique() >= MIN_DISTINCT:
+        seen.append(unattributed_overlap(by_folder, files, ranks, window_s, together_s, slack_s))
+    possible = epoch_ends_possible(evidence, files, ranks, window_s, seen)
+    # Without ranks, a rank's own second epoch looks like another's read, and the epochs of data split twice are short.
+    shortest = epoch_ends_possible(evidence, max(files // ranks, 1), ranks, window_s, seen)
+    share = _simultaneous_share(evidence, seen, window_s)
+    independent_refuted = any(each.refutes_independent for each in seen)
+    together = any(each.shows_same_order for each in seen)
+    shared_rate = share is not None and share < 0.75 / math.sqrt(ranks) and independent_refuted
+    return Reads(
+        overlaps=tuple(seen),
+        same_order=together or bool(shared_rate),
+        unsplit=any(each.refutes_split(possible if each.attributed else shortest) for each in seen),
+        not_independent=independent_refuted,
+        simultaneous_share=share,
+        why_blind="" if seen else "too few opens were caught on two ranks to compare them",
+        id=card,
+    )
+
+
+def number_of_fact(evidence: Evidence, name: str) -> float:
+    """The newest numeric value of a fact, 0 when there is none."""
+    return evidence.number(name) or 0.0
+
+
+def _windows(evidence: Evidence) -> tuple[float, float]:
+    """(reads that count as simultaneous, slack around an epoch's end), in seconds, from step time and the loader's depth."""
+    step_s = number_of(calculated(evidence, "step_time")) or 0.5
+    workers = known(evidence, "num_workers").value
+    depth = 2 * workers + 1 if workers is not None else 5
+    return min(max(2 * step_s, 0.5), 2.0), min(depth * step_s, 10.0)
+
+
+def epoch_ends_possible(evidence: Evidence, files: int, ranks: int, window_s: float, seen: list[Overlap]) -> int:
+    """The most epochs of a run split once that can end in the window, from its step rate or from the reads themselves."""
+    rate = number_of(calculated(evidence, "step_rate"))
+    batch = known(evidence, "batch_size_per_rank", default=1).value or 1
+    by_rate = window_s * rate * batch * ranks / files if rate else 0.0
+    by_reads = max((each.reads / files for each in seen), default=0.0)
+    return math.ceil(1.2 * max(by_rate, by_reads)) + 1
+
+
+def _simultaneous_share(evidence: Evidence, seen: list[Overlap], window_s: float) -> float | None:
+    """Different reads of the folder over the samples that all ranks consumed: 1 when each reads its own, 1/K when all read
+    the same. None without a complete count of opens, or without a rate that rests on counted ranks."""
+    complete = next((each for each in seen if not each.attributed), None)
+    samples_per_s = number_of(calculated(evidence, "samples_per_s"))
+    if complete is None or not samples_per_s or known(evidence, "batch_size_per_rank").value is None:
+        return None
+    return complete.reads / (samples_per_s * window_s)
+
+
+def judge_duplicated(evidence: Evidence) -> Verification:
+    """data.dup_no_sampler: every rank reads the whole dataset, in its own order."""
+    reads, sums = read_window(evidence), by_arithmetic(evidence)
+    if reads.same_order:
+        return _verdict(DUPLICATED, evidence, reads, sums, Status.REFUTED, "the ranks read the same files at the same time")
+    if reads.unsplit:
+        return _verdict(DUPLICATED, evidence, reads, sums, Status.CONFIRMED, "ranks read each other's files within an epoch")
+    if reads.split or (sums.split is not None and sums.split is not Split.NONE):
+        why = "no rank reads what another reads" if reads.split else sums.why
+        return _verdict(DUPLICATED, evidence, reads, sums, Status.REFUTED, why)
+    if sums.split is Split.NONE:
+        if sums.finished_epoch and reads.not_independent:
+            return _verdict(DUPLICATED, evidence, reads, sums, Status.REFUTED, "whole dataset on each rank, not in its own order")
+        return _verdict(DUPLICATED, evidence, reads, sums, Status.SUPPORTED, sums.why)
+    return _verdict(DUPLICATED, evidence, reads, sums, _open_status(reads, sums), sums.why)
+
+
+def judge_same_order(evidence: Evidence) -> Verification:
+    """data.same_order: every rank reads the same files at the same time."""
+    reads, sums = read_window(evidence), by_arithmetic(evidence)
+    if reads.same_order:
+        return _verdict(SAME_ORDER, evidence, reads, sums, Status.CONFIRMED, "the ranks read the same files at the same time")
+    if reads.unsplit:
+        return _verdict(SAME_ORDER, evidence, reads, sums, Status.REFUTED, "the ranks read the whole, each in its own order")
+    if reads.split or (sums.split is not None and sums.split is not Split.NONE):
+        return _verdict(SAME_ORDER, evidence, reads, sums, Status.REFUTED, "the data are split over the ranks")
+    if sums.split is Split.NONE:
+        return _verdict(SAME_ORDER, evidence, reads, sums, Status.UNDECIDED, f"{sums.why}; own or same order is open")
+    return _verdict(SAME_ORDER, evidence, reads, sums, _open_status(reads, sums), sums.why)
+
+
+def judge_double(evidence: Evidence) -> Verification:
+    """data.double_shard: each rank sees 1/N^2 of the data. Opened files alone cannot tell it from a single split."""
+    reads, sums = read_window(evidence), by_arithmetic(evidence)
+    if sums.split is Split.TWICE and not (reads.unsplit or reads.same_order):
+        status = Status.CONFIRMED if sums.finished_epoch else Status.SUPPORTED
+        return _verdict(DOUBLE, evidence, reads, sums, status, sums.why)
+    if reads.unsplit or reads.same_order or sums.split is not None:
+        return _verdict(DOUBLE, evidence, reads, sums, Status.REFUTED, sums.why if sums.split else "the ranks share files")
+    return _verdict(DOUBLE, evidence, reads, sums, _open_status(reads, sums), sums.why)
+
+
+def _open_status(reads: Reads, sums: ByArithmetic) -> Status:
+    return Status.UNDECIDED if reads.overlaps or sums.ids else Status.NOT_TESTABLE
+
+
+def _verdict(
+    cause: str, evidence: Evidence, reads: Reads, sums: ByArithmetic, status: Status, why: str
+) -> Verification:
+    ranks = data_parallel(evidence).size
+    return Verification(
+        cause=cause,
+        test="Files read by each rank, and the loader's length",
+        predicted={
+            "split once": f"no file on two ranks within an epoch; {_printed(evidence, Split.ONCE)} batches an epoch",
+            "own order on each rank": f"n x n / N shared files a pair, at any time; {_printed(evidence, Split.NONE)} batches",
+            "same order on each rank": f"every file on all ranks at the same time; {_printed(evidence, Split.NONE)} batches",
+            "split twice": f"no file on two ranks; {_printed(evidence, Split.TWICE)} batches an epoch",
+        },
+        measured=f"{reads.told}. By arithmetic: {sums.why}.",
+        verdict=status,
+        reason=why,
+        inputs=tuple(dict.fromkeys(each for each in (reads.id, *sums.ids) if each)),
+        numbers=_numbers(reads, ranks),
+        error_rates=ERROR_RATES if reads.overlaps else "arithmetic only: it is as sure as what the printed length means",
+    )
+
+
+def _printed(evidence: Evidence, split: Split) -> str:
+    from diag_kit.verify.loader_length import lengths
+
+    samples, ranks = known(evidence, "train_samples").value, data_parallel(evidence).size
+    batch = known(evidence, "batch_size_per_rank", default=1).value
+    if not samples or not ranks or not batch:
+        return "unknown"
+    low, high = lengths(samples, batch, ranks, split)
+    return str(low) if low == high else f"{low} or {high}"
+
+
+def _numbers(reads: Reads, ranks: int | None) -> dict[str, Value]:
+    numbers: dict[str, Value] = {"data_parallel_ranks": ranks}
+    for seen in reads.overlaps:
+        how = "by_rank" if seen.attributed else "in_folder"
+        numbers |= {
+            f"reads_{how}": seen.reads,
+            f"different_files_{how}": seen.distinct,
+            f"shared_reads_{how}": seen.shared,
+            f"shared_reads_expected_if_own_order_{how}": round(seen.expected_independent, 2),
+            f"epoch_ends_needed_{how}": seen.boundaries_needed,
+        }
+    if reads.simultaneous_share is not None:
+        numbers["different_reads_per_sample"] = round(reads.simultaneous_share, 3)
+    return numbers
+
+
+def window_needed_s(evidence: Evidence) -> float:
+    """Seconds of watching that would decide, from dataset size, ranks and step rate; between 8 and 30."""
+    samples, ranks = known(evidence, "train_samples").value, data_parallel(evidence).size
+    rate = number_of(calculated(evidence, "step_rate"))
+    batch = known(evidence, "batch_size_per_rank", default=1).value or 1
+    if not samples or not ranks or not rate or ranks < 2:
+        return 10.0
+    return min(max(1.5 * reads_needed_per_rank(int(samples), ranks) / (rate * batch), 8.0), 30.0)
+
+
+def rungs(evidence: Evidence) -> tuple[Probe, ...]:
+    """Read-only first; the careful rung last (it runs only when the user agrees)."""
+    from diag_kit.observe.opened_files import OpenedFiles
+
+    seconds = round(window_needed_s(evidence))
+    return (OpenedFiles(seconds=seconds), OpenedFiles(seconds=5, careful=True))
+
+
+TITLE = "files open per rank"
+deciding_test(DecidingTest(DUPLICATED, TITLE, rungs, judge_duplicated))
+deciding_test(DecidingTest(SAME_ORDER, TITLE, rungs, judge_same_order))
+deciding_test(DecidingTest(DOUBLE, TITLE, rungs, judge_double))
