@@ -37,7 +37,7 @@ from diag_kit.show.html import (
     rows_table,
     section,
 )
-from diag_kit.show.summary import label
+from diag_kit.show.summary import label, one_line
 
 FACTS_SHOWN = 40
 NOT_UNDERSTOOD_SHOWN = 5
@@ -74,7 +74,7 @@ def observation_card(seen: Observation, prefix: str = "") -> Markup:
         id=seen.id,
         probe=label(seen.probe),
         state=state,
-        summary=visible(seen.parsed.problems[0] if state == "▨ blind" else seen.parsed.summary, 200),
+        summary=visible(one_line(seen.parsed.problems[0]) if state == "▨ blind" else seen.parsed.summary, 200),
     )
     tone, dashed = (GREY, False) if state == "ok" else (RUST, True)
     return card(head, observation_body(seen), f"{prefix}{seen.id}", tone, dashed)
@@ -146,8 +146,8 @@ def calculation_card(made: Calculation, prefix: str = "", superseded_by: str = "
     text = fill("{name} <b>{value}</b>", name=label(made.name), value=said)
     if superseded_by:
         text = fill("<del>{text}</del> → {by}", text=text, by=link(superseded_by, prefix))
-    elif made.value is None:
-        text = fill("{text}<br>{note}", text=text, note=visible(made.note, 200))
+    elif made.note and (made.value is None or made.name.startswith("reading_")):
+        text = fill("{text}<br>{note}", text=text, note=visible(made.note, 160))
     head = fill("<b>{id}</b> {text}", id=made.id, text=text)
     return card(head, calculation_body(made, prefix, superseded_by), f"{prefix}{made.id}", GREY, bool(superseded_by))
 

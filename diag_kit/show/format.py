@@ -56,7 +56,7 @@ def quantity(value: Value, unit: str = "", interval: Interval | None = None) -> 
     if value is None or isinstance(value, bool | str):
         return f"{number(value)} {unit}".strip() if value is not None else UNKNOWN
     whole = isinstance(value, int) or (value == int(value) and unit in _COUNTS)
-    places = 0 if whole else min(decimals(value), 9)
+    places = 0 if whole else hour_places(value) if unit == "h" else min(decimals(value), 9)
     text = f"{number(float(value), places=places)} {unit}".strip()
     if interval is None:
         return text
@@ -73,12 +73,19 @@ def calculated(made: Calculation) -> str:
 
 
 def hours(value: float) -> str:
-    """Hours as hours; below one hour in minutes, below one minute in seconds."""
+    """Hours to a tenth; below one hour in minutes, below one minute in seconds."""
     if abs(value) >= 1 or value == 0:
-        return f"{number(float(value))} h" if value else "0 h"
+        return f"{number(float(value), places=hour_places(value))} h"
     if abs(value) * 60 >= 1:
         return f"{number(value * 60.0, 2)} min"
     return f"{number(value * 3600.0, 2)} s"
+
+
+def hour_places(value: float) -> int:
+    """A tenth of an hour is as fine as anybody plans, and whole hours above a thousand; small ones keep two digits."""
+    if value == 0 or abs(value) >= 1000:
+        return 0
+    return 1 if abs(value) >= 1 else min(decimals(value, 2), 6)
 
 
 def hours_won(won: HoursWon | None, point: float | None = None) -> str:
@@ -86,7 +93,9 @@ def hours_won(won: HoursWon | None, point: float | None = None) -> str:
     if won is None:
         return UNKNOWN
     of = f" of {hours(won.total_hours)}" if won.total_hours is not None else ""
-    places = min(decimals(max(abs(won.low), abs(won.high), 0.1)), 2)
+    places = hour_places(max(abs(won.low), abs(won.high)))
+    if won.low == int(won.low) and won.high == int(won.high):
+        places = 0
     if number(float(won.low), places=places) == number(float(won.high), places=places):
         return f"{hours(won.high)}{of}"
     bounds = span(won.low, won.high, places)

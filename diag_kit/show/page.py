@@ -32,7 +32,7 @@ def page(inv: Investigation) -> str:
         fill(
             '<div style="min-width:0;border-top:2px solid {grey};padding-top:2px">{head}{cards}</div>',
             grey=GREY,
-            head=column_head(name, len(cards)),
+            head=column_head(name, column_count(told, name)),
             cards=join(cards) or nothing_yet(name),
         )
         for name, cards in columns_of(told).items()
@@ -115,7 +115,14 @@ def decides_line(told: Summary) -> Markup:
     )
 
 
-def column_head(name: str, count: int) -> Markup:
+def column_count(told: Summary, name: str) -> str:
+    """How many cards; of tests, how many were run."""
+    count = {"Observe": told.observations, "Calculate": told.calculations, "Hypothesize": told.hypotheses, "Verify": told.verifications}
+    waiting = f", {len(told.next_probes)} not run" if name == "Verify" and told.next_probes else ""
+    return f"{len(count[name])}{waiting}"
+
+
+def column_head(name: str, count: str) -> Markup:
     return fill('<div style="padding:2px 0 4px 0"><b>{name}</b> {count}</div>', name=name, count=count)
 
 

@@ -159,8 +159,13 @@ def blind_spots(evidence: Evidence, findings: tuple[Hypothesis, ...]) -> tuple[R
     ]
     newest = {seen.probe: seen for seen in evidence.observations}
     for seen in newest.values():
-        spots += [Reason(f"{seen.probe}: {what}", (seen.id,) if seen.id else ()) for what in seen.parsed.problems]
+        spots += [Reason(f"{seen.probe}: {one_line(what)}", (seen.id,) if seen.id else ()) for what in seen.parsed.problems]
     return tuple(spots)
+
+
+def one_line(problem: str) -> str:
+    """A problem of several lines (what, where, next) as one sentence."""
+    return "; ".join(" ".join(line.split()) for line in problem.splitlines() if line.strip())
 
 
 def first_reason(found: Hypothesis) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from diag_kit.records import Hypothesis, Reason, Status
+from diag_kit.records import Cost, Hypothesis, Reason, Status
 from diag_kit.show.format import calculated, clock, hours_won, point_won, visible
 from diag_kit.show.summary import Summary, first_reason, label, probe_line, summarise
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from diag_kit.investigation import Investigation
 
 WIDTH = 118
-_INDENT = 14
+_INDENT = 15
 
 
 def screen(inv: Investigation, width: int = WIDTH) -> str:
@@ -24,10 +24,10 @@ def screen(inv: Investigation, width: int = WIDTH) -> str:
         lines += _finding(place, found, told, width)
     if not told.findings:
         lines += _row("no finding", _why_none(told), width)
-    lines += _row("not the cause", "  ·  ".join(_short(each) for each in told.innocent), width)
-    lines += _row("blind", "  ·  ".join(_with_ids(each) for each in told.blind), width)
-    lines += _row("superseded", "  ·  ".join(_replaced(told)), width)
-    lines += _row("not read", _not_read(told), width)
+    lines += _rows("not the cause", [_short(each) for each in told.innocent], width)
+    lines += _rows("blind", [_with_ids(each) for each in told.blind], width)
+    lines += _rows("superseded", _replaced(told), width)
+    lines += _rows("not read", [_not_read(told)], width)
     return "\n".join(lines)
 
 
@@ -49,13 +49,13 @@ def _finding(place: int, found: Hypothesis, told: Summary, width: int) -> list[s
     lines = [f"{first}{' ' * max(2, width - len(first) - len(won))}{won}"]
     lines += [" " * len(head) + rest for rest in claim[1:]]
     for reason in found.evidence_for:
-        lines += _row("  for", _with_ids(reason), width)
+        lines += _row("     for", _with_ids(reason), width)
     against = found.evidence_against or (Reason("nothing found"),)
     for reason in against:
-        lines += _row("  against", _with_ids(reason), width)
-    lines += _row("  decides", _decides(found, told), width)
-    lines += _row("  hours", visible(found.hours_won.how, 400) if found.hours_won and found.hours_won.how else "", width)
-    lines += _row("  fix", visible(found.fix, 600), width)
+        lines += _row("     against", _with_ids(reason), width)
+    lines += _row("     decides", _decides(found, told), width)
+    lines += _row("     hours", visible(found.hours_won.how, 400) if found.hours_won and found.hours_won.how else "", width)
+    lines += _row("     fix", visible(found.fix, 600), width)
     return lines
 
 
@@ -65,15 +65,21 @@ def _decides(found: Hypothesis, told: Summary) -> str:
         return ""
     if probe is None:
         return visible(found.next_probe, 300)
-    return f'{visible(probe_line(probe))}: inv.verify("{visible(found.cause)}")'
+    careful = ", careful=True" if probe.cost is Cost.CAREFUL else ""
+    return f'{visible(probe_line(probe))}: inv.verify("{visible(found.cause)}"{careful})'
 
 
 def _row(name: str, text: str, width: int) -> list[str]:
     """One labelled paragraph with a hanging indent; nothing for an empty text."""
     if not text:
         return []
-    hang = " " * _INDENT
-    return textwrap.wrap(text, width, initial_indent=f"{name:<{_INDENT}} "[: max(_INDENT, len(name) + 1)], subsequent_indent=hang)
+    return textwrap.wrap(text, width, initial_indent=f"{name:<{_INDENT}}", subsequent_indent=" " * _INDENT)
+
+
+def _rows(name: str, texts: list[str], width: int) -> list[str]:
+    """A label once, then one paragraph for each text."""
+    given = [text for text in texts if text]
+    return [line for place, text in enumerate(given) for line in _row("" if place else name, text, width)]
 
 
 def _with_ids(reason: Reason) -> str:

@@ -18,7 +18,7 @@ from diag_kit.records import Calculation, Cost, Entry, Value
 from diag_kit.show.assume import fields
 from diag_kit.show.cards import calculation_card, hypothesis_card, observation_card, verification_card
 from diag_kit.show.html import RUST, fill, row
-from diag_kit.show.page import answer, foot, head, nothing_yet, probe_card
+from diag_kit.show.page import answer, column_count, foot, head, in_order, nothing_yet, probe_card
 from diag_kit.show.style import STYLE
 from diag_kit.show.summary import Summary, probe_line, summarise
 from diag_kit.show.work import TICK_S, Running, Trouble, Worker, trouble_of
@@ -51,24 +51,25 @@ class View:
     # -- the parts -------------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        self.head, self.answer, self.decides, self.foot = (self._html() for _ in range(4))
+        self.head, self.answer, self.foot = (self._html() for _ in range(3))
+        self.decides = w.HTML(layout=w.Layout(flex="1 1 320px", min_width="0"))
         self.errors = w.HTML(layout=w.Layout(width="100%"))
         self.run = self._button("Run", "Run this probe now", self._run_next, "primary")
         self.later = self._button("Not now", "Show the next best probe instead", self._not_now)
-        self.ask = w.HBox([self.decides, self.run, self.later])
-        self.consent_text = self._html()
+        self.ask = w.HBox([self.run, self.later, self.decides])
+        self.consent_text = w.HTML(layout=w.Layout(flex="1 1 320px", min_width="0"))
         self.consent = w.HBox(
             [
-                self.consent_text,
                 self._button("Yes, run it", "Run although it pauses or loads something", self._consented, "warning"),
                 self._button("No", "Do not run it", self._declined),
+                self.consent_text,
             ]
         )
         self._asked: NextProbe | None = None
         self.bar = w.FloatProgress(value=0.0, min=0.0, max=1.0, layout=w.Layout(width="160px"))
-        self.doing = self._html()
+        self.doing = w.HTML(layout=w.Layout(flex="1 1 240px", min_width="0"))
         self.cancel = self._button("Cancel", "Stop; what has been seen is kept", self._cancel, "danger")
-        self.progress = w.HBox([self.bar, self.doing, self.cancel])
+        self.progress = w.HBox([self.cancel, self.bar, self.doing])
         self.columns = {name: w.VBox([], layout=w.Layout(width="100%", min_width="0")) for name in COLUMNS}
         self.column_heads = {name: self._html() for name in COLUMNS}
         grid = w.GridBox(
@@ -253,7 +254,7 @@ class View:
             + [self._probe(each) for each in told.next_probes],
         }
         for name, cards in made.items():
-            _set(self.column_heads[name], fill('<div class="dk-column" role="heading" aria-level="3"><b>{name}</b> {n}</div>', name=name, n=len(cards)))
+            _set(self.column_heads[name], fill('<div class="dk-column" role="heading" aria-level="3"><b>{name}</b> {n}</div>', name=name, n=column_count(told, name)))
             children = tuple(cards) or (self._card(f"none {name}", nothing_yet(name)),)
             if self.columns[name].children != children:
                 self.columns[name].children = children
@@ -266,8 +267,6 @@ class View:
         return card
 
     def _calculations(self, told: Summary) -> list[w.Widget]:
-        from diag_kit.show.page import in_order
-
         return [self._calculation(made, by) for made, by in in_order(told)]
 
     def _calculation(self, made: Calculation, by: str) -> w.Widget:
@@ -286,6 +285,7 @@ class View:
             return card
         if key not in self._cards:
             button = self._button("Run", f"Run: {probe_line(probe)}", lambda: self.ask_or_run(probe))
+            button.layout.align_self = "flex-start"
             self._cards[key] = w.VBox([card, button], layout=self._layout)
         button = self._cards[key].children[1]
         button.disabled = self.running.busy or self.worker.busy
