@@ -13,14 +13,15 @@ import pandas as pd
 
 from diag_kit.calculate.inputs import calculated, known, number_of
 from diag_kit.calculate.parallel import data_parallel
+from diag_kit.calculate.split_arithmetic import Split, SplitArithmetic, split_arithmetic
 from diag_kit.evidence import Evidence
 from diag_kit.observe.probe import Probe
 from diag_kit.records import Status, Value, Verification
 from diag_kit.verify.decide import DecidingTest, deciding_test
-from diag_kit.verify.loader_length import ByArithmetic, Split, by_arithmetic
 from diag_kit.verify.overlap import Overlap, attributed_overlap, reads_needed_per_rank, unattributed_overlap
 
 DUPLICATED, SAME_ORDER, DOUBLE = "data.dup_no_sampler", "data.same_order", "data.double_shard"
+SPLIT = (Split.ONCE, Split.TWICE)
 MIN_DISTINCT = 12
 """Fewer different files than this say nothing: the data are in a few large files, or hardly any open was caught."""
 ERROR_RATES = (
@@ -129,7 +130,7 @@ def _windows(evidence: Evidence) -> tuple[float, float]:
 def epoch_ends_possible(evidence: Evidence, files: int, ranks: int, window_s: float, seen: list[Overlap]) -> int:
     """The most epochs of a run split once that can end in the window, from its step rate or from the reads themselves."""
     rate = number_of(calculated(evidence, "step_rate"))
-    batch = known(evidence, "batch_size_per_rank", default=1).value or 1
+    batch = split_arithmetic(evidence).batch.size.value or 1
     by_rate = window_s * rate * batch * ranks / files if rate else 0.0
     by_reads = max((each.reads / files for each in seen), default=0.0)
     return math.ceil(1.2 * max(by_rate, by_reads)) + 1
@@ -140,71 +141,71 @@ def _simultaneous_share(evidence: Evidence, seen: list[Overlap], window_s: float
     the same. None without a complete count of opens, or without a rate that rests on counted ranks."""
     complete = next((each for each in seen if not each.attributed), None)
     samples_per_s = number_of(calculated(evidence, "samples_per_s"))
-    if complete is None or not samples_per_s or known(evidence, "batch_size_per_rank").value is None:
+    if complete is None or not samples_per_s or split_arithmetic(evidence).batch.size.value is None:
         return None
     return complete.reads / (samples_per_s * window_s)
 
 
 def judge_duplicated(evidence: Evidence) -> Verification:
     """data.dup_no_sampler: every rank reads the whole dataset, in its own order."""
-    reads, sums = read_window(evidence), by_arithmetic(evidence)
+    reads, sums = read_window(evidence), split_arithmetic(evidence)
     if reads.same_order:
         return _verdict(DUPLICATED, evidence, reads, sums, Status.REFUTED, "the ranks read the same files at the same time")
     if reads.unsplit:
         return _verdict(DUPLICATED, evidence, reads, sums, Status.CONFIRMED, "ranks read each other's files within an epoch")
-    if reads.split or (sums.split is not None and sums.split is not Split.NONE):
-        why = "no rank reads what another reads" if reads.split else sums.why
+    if reads.split or (sums.verdict in SPLIT):
+        why = "no rank reads what another reads" if reads.split else sums.reason
         return _verdict(DUPLICATED, evidence, reads, sums, Status.REFUTED, why)
-    if sums.split is Split.NONE:
-        if sums.finished_epoch and reads.not_independent:
+    if sums.verdict is Split.NONE:
+        if sums.seen and reads.not_independent:
             return _verdict(DUPLICATED, evidence, reads, sums, Status.REFUTED, "whole dataset on each rank, not in its own order")
-        return _verdict(DUPLICATED, evidence, reads, sums, Status.SUPPORTED, sums.why)
-    return _verdict(DUPLICATED, evidence, reads, sums, _open_status(reads, sums), sums.why)
+        return _verdict(DUPLICATED, evidence, reads, sums, Status.SUPPORTED, sums.reason)
+    return _verdict(DUPLICATED, evidence, reads, sums, _open_status(reads, sums), sums.reason)
 
 
 def judge_same_order(evidence: Evidence) -> Verification:
     """data.same_order: every rank reads the same files at the same time."""
-    reads, sums = read_window(evidence), by_arithmetic(evidence)
+    reads, sums = read_window(evidence), split_arithmetic(evidence)
     if reads.same_order:
         return _verdict(SAME_ORDER, evidence, reads, sums, Status.CONFIRMED, "the ranks read the same files at the same time")
     if reads.unsplit:
         return _verdict(SAME_ORDER, evidence, reads, sums, Status.REFUTED, "the ranks read the whole, each in its own order")
-    if reads.split or (sums.split is not None and sums.split is not Split.NONE):
+    if reads.split or (sums.verdict in SPLIT):
         return _verdict(SAME_ORDER, evidence, reads, sums, Status.REFUTED, "the data are split over the ranks")
-    if sums.split is Split.NONE:
-        return _verdict(SAME_ORDER, evidence, reads, sums, Status.UNDECIDED, f"{sums.why}; own or same order is open")
-    return _verdict(SAME_ORDER, evidence, reads, sums, _open_status(reads, sums), sums.why)
+    if sums.verdict is Split.NONE:
+        return _verdict(SAME_ORDER, evidence, reads, sums, Status.UNDECIDED, f"{sums.reason}; own or same order is open")
+    return _verdict(SAME_ORDER, evidence, reads, sums, _open_status(reads, sums), sums.reason)
 
 
 def judge_double(evidence: Evidence) -> Verification:
     """data.double_shard: each rank sees 1/N^2 of the data. Opened files alone cannot tell it from a single split."""
-    reads, sums = read_window(evidence), by_arithmetic(evidence)
-    if sums.split is Split.TWICE and not (reads.unsplit or reads.same_order):
-        status = Status.CONFIRMED if sums.finished_epoch else Status.SUPPORTED
-        return _verdict(DOUBLE, evidence, reads, sums, status, sums.why)
-    if reads.unsplit or reads.same_order or sums.split is not None:
-        return _verdict(DOUBLE, evidence, reads, sums, Status.REFUTED, sums.why if sums.split else "the ranks share files")
-    return _verdict(DOUBLE, evidence, reads, sums, _open_status(reads, sums), sums.why)
+    reads, sums = read_window(evidence), split_arithmetic(evidence)
+    if sums.verdict is Split.TWICE and not (reads.unsplit or reads.same_order):
+        status = Status.CONFIRMED if sums.seen else Status.SUPPORTED
+        return _verdict(DOUBLE, evidence, reads, sums, status, sums.reason)
+    if reads.unsplit or reads.same_order or sums.verdict in (Split.NONE, Split.ONCE):
+        return _verdict(DOUBLE, evidence, reads, sums, Status.REFUTED, sums.reason if sums.verdict is not Split.CANNOT_TELL else "the ranks share files")
+    return _verdict(DOUBLE, evidence, reads, sums, _open_status(reads, sums), sums.reason)
 
 
-def _open_status(reads: Reads, sums: ByArithmetic) -> Status:
+def _open_status(reads: Reads, sums: SplitArithmetic) -> Status:
     return Status.UNDECIDED if reads.overlaps or sums.ids else Status.NOT_TESTABLE
 
 
 def _verdict(
-    cause: str, evidence: Evidence, reads: Reads, sums: ByArithmetic, status: Status, why: str
+    cause: str, evidence: Evidence, reads: Reads, sums: SplitArithmetic, status: Status, why: str
 ) -> Verification:
     ranks = data_parallel(evidence).size
     return Verification(
         cause=cause,
         test="Files read by each rank, and the loader's length",
         predicted={
-            "split once": f"no file on two ranks within an epoch; {_printed(evidence, Split.ONCE)} batches an epoch",
-            "own order on each rank": f"n x n / N shared files a pair, at any time; {_printed(evidence, Split.NONE)} batches",
-            "same order on each rank": f"every file on all ranks at the same time; {_printed(evidence, Split.NONE)} batches",
-            "split twice": f"no file on two ranks; {_printed(evidence, Split.TWICE)} batches an epoch",
+            "split once": f"no file on two ranks within an epoch; {_printed(evidence, 1)} batches an epoch",
+            "own order on each rank": f"n x n / N shared files a pair, at any time; {_printed(evidence, 0)} batches",
+            "same order on each rank": f"every file on all ranks at the same time; {_printed(evidence, 0)} batches",
+            "split twice": f"no file on two ranks; {_printed(evidence, 2)} batches an epoch",
         },
-        measured=f"{reads.told}. By arithmetic: {sums.why}.",
+        measured=f"{reads.told}. By arithmetic: {sums.reason}.",
         verdict=status,
         reason=why,
         inputs=tuple(dict.fromkeys(each for each in (reads.id, *sums.ids) if each)),
@@ -213,14 +214,14 @@ def _verdict(
     )
 
 
-def _printed(evidence: Evidence, split: Split) -> str:
-    from diag_kit.verify.loader_length import lengths
-
+def _printed(evidence: Evidence, times: int) -> str:
+    """Batches an epoch when the data are divided ``times`` times."""
     samples, ranks = known(evidence, "train_samples").value, data_parallel(evidence).size
-    batch = known(evidence, "batch_size_per_rank", default=1).value
+    batch = split_arithmetic(evidence).batch.size.value
     if not samples or not ranks or not batch:
         return "unknown"
-    low, high = lengths(samples, batch, ranks, split)
+    exact = samples / (batch * ranks**times)
+    low, high = math.floor(exact), math.ceil(exact)
     return str(low) if low == high else f"{low} or {high}"
 
 
@@ -244,7 +245,7 @@ def window_needed_s(evidence: Evidence) -> float:
     """Seconds of watching that would decide, from dataset size, ranks and step rate; between 8 and 30."""
     samples, ranks = known(evidence, "train_samples").value, data_parallel(evidence).size
     rate = number_of(calculated(evidence, "step_rate"))
-    batch = known(evidence, "batch_size_per_rank", default=1).value or 1
+    batch = split_arithmetic(evidence).batch.size.value or 1
     if not samples or not ranks or not rate or ranks < 2:
         return 10.0
     return min(max(1.5 * reads_needed_per_rank(int(samples), ranks) / (rate * batch), 8.0), 30.0)
