@@ -109,8 +109,8 @@ def _judge(records: Records, world: Known, started: Known, estimates: tuple[Esti
     tagged = any(each.way == "rank tags" for each in estimates)
     limit = min((int(value) for value in (world.value, started.value) if value), default=None)
     if lines > 1 and not tagged and _evenly_spaced(records):
-        notes.insert(0, f"the {lines} records of a step come evenly spaced in time: one rank's micro-batches, not {lines} ranks")
-        return Printers(lines, 1, estimates, sentences(*notes))
+        notes.insert(0, f"the {lines} records of a step come evenly spaced in time, like one rank's micro-batches")
+        return Printers(lines, None if lines == size else 1, estimates, sentences(*notes))
     if limit is not None and lines > limit:
         if lines % limit == 0:
             ranks = limit
