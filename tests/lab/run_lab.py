@@ -4,7 +4,7 @@
         lab.wait_for_steps(5)
         ...  # lab.log, lab.launcher_pid, lab.rank_pids()
 
-The interpreter is named by DIAG_KIT_LAB_PYTHON, else this one if it can import torch; ``lab_python()`` is None without either.
+The interpreter is named by DIAG_KIT_LAB_PYTHON, else this one if it can import torch; else ``lab_python()`` is None.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def start(
 ) -> Lab:
     """Start a training in the background; options become switches (``file_kib=256`` is ``--file-kib 256``).
 
-    ``log_through``: "redirect" (``> train.log 2>&1``), "append" or "tee" (``2>&1 | tee train.log``). ``launcher``: "torchrun", or
-    "plain" for one process with RANK and WORLD_SIZE set by hand.
+    ``log_through``: "redirect" (``> train.log 2>&1``), "append" or "tee" (``2>&1 | tee train.log``). ``launcher``: "torchrun",
+    or "plain" for one process with RANK and WORLD_SIZE set by hand.
     """
     interpreter = python or lab_python()
     if interpreter is None:

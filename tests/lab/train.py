@@ -2,8 +2,8 @@
 
     torchrun --nproc_per_node=4 train.py --data-dir DIR --split none > train.log 2>&1
 
-It prints what a drafter training prints: file counts, loader length, total steps, then one metric record a step. Nothing here
-knows diag_kit; the kit has to find everything out from outside.
+It prints what a drafter training prints: file counts, loader length, total steps, then one metric record a step. Nothing
+here knows diag_kit; the kit has to find everything out from outside.
 """
 
 from __future__ import annotations
