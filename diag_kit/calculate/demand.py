@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from diag_kit.calculate.calculator import calculator
 from diag_kit.calculate.inputs import calculated, ids_of, known, number_of, parameters, scaled, sentences
@@ -33,7 +33,7 @@ class ReadNeed:
         rate = calculated(evidence, "samples_per_s")
         per_s = number_of(rate)
         formula = "dataset bytes / samples in it x samples/s"
-        made = {
+        made: dict[str, Any] = {
             "inputs": ids_of(size, count, rate),
             "assumptions": (size.assumption, count.assumption),
             "calculator": self.name,
@@ -45,13 +45,13 @@ class ReadNeed:
                 "" if count.value else "the number of samples is not known",
                 "" if per_s else "the samples per second are not known",
             )
-            return (Calculation("read_gb_per_s_needed", formula, None, "GB/s", note=missing, **made),)  # type: ignore[arg-type]
+            return (Calculation("read_gb_per_s_needed", formula, None, "GB/s", note=missing, **made),)
         each = size.value / count.value / 1e9
         note = f"{each * 1000:.3g} MB a sample; ranks that read the same file twice are served by the page cache"
         return (
             Calculation(
                 "read_gb_per_s_needed", formula, each * per_s, "GB/s", interval=scaled(rate.interval if rate else None, each),
-                note=note, **made,  # type: ignore[arg-type]
+                note=note, **made,
             ),
         )  # fmt: skip
 
@@ -76,13 +76,13 @@ class OneGpu:
         rate, arithmetic = calculated(evidence, "samples_per_s"), split_arithmetic(evidence)
         steps, batch = run_steps(evidence), arithmetic.batch.size.value
         samples, epochs = arithmetic.samples.value, arithmetic.epochs
-        made = {"assumptions": (alone.assumption,), "calculator": self.name, "parameters": parameters(self)}
+        made: dict[str, Any] = {"assumptions": (alone.assumption,), "calculator": self.name, "parameters": parameters(self)}
         alone_steps = samples / batch * epochs if samples and batch and epochs else steps.value
         found = [
             Calculation(
                 "one_gpu_run_hours", "samples x epochs / batch / steps/s of one GPU / 3600",
                 alone_steps / alone.value / HOUR_S if alone_steps else None, "h", ids_of(alone, steps),
-                note="if its samples are like these", **made,  # type: ignore[arg-type]
+                note="if its samples are like these", **made,
             )
         ]  # fmt: skip
         per_s, ranks = number_of(rate), arithmetic.ranks
@@ -97,7 +97,7 @@ class OneGpu:
             found.append(
                 Calculation(
                     "speedup_over_one_gpu", "samples/s of all ranks / samples/s of one GPU", speedup, "x", ids_of(alone, rate),
-                    scaled(rate.interval if rate else None, 1 / single), note=note, **made,  # type: ignore[arg-type]
+                    scaled(rate.interval if rate else None, 1 / single), note=note, **made,
                 )
             )  # fmt: skip
         return tuple(found)
@@ -113,7 +113,7 @@ class Communication:
     are gathered once, or layers called several times a step, change it: count them in a trace. ``link_gb_per_s`` is one way.
     """
 
-    parameters_count: float | None = None
+    parameters: float | None = None
     trainable_parameters: float | None = None
     world_size: int | None = None
     link_gb_per_s: float | None = None
@@ -122,7 +122,7 @@ class Communication:
     name: ClassVar[str] = "communication"
 
     def compute(self, evidence: Evidence) -> tuple[Calculation, ...]:
-        whole = known(evidence, "parameters", self.parameters_count)
+        whole = known(evidence, "parameters", self.parameters)
         trained = known(evidence, "trainable_parameters", self.trainable_parameters, whole.value)
         link = known(evidence, "link_gb_per_s", self.link_gb_per_s, unit="GB/s")
         parallel = split_arithmetic(evidence).parallel
@@ -132,15 +132,15 @@ class Communication:
         sent = (ranks - 1) / ranks * (self.gathers * 2 * whole.value + 4 * trained.value) / 1e9
         assumed = (whole.assumption, trained.assumption, link.assumption)
         ids = ids_of(whole, trained, parallel.world_size if parallel else None)
-        made = {"assumptions": assumed, "calculator": self.name, "parameters": parameters(self)}
+        made: dict[str, Any] = {"assumptions": assumed, "calculator": self.name, "parameters": parameters(self)}
         formula = f"({ranks} - 1) / {ranks} x ({self.gathers} gathers x 2 bytes x parameters + 4 bytes x trainable ones)"
         note = "fully sharded, every group gathered twice, each layer called once; before overlap"
         seconds = sent / link.value if link.value else None
         return (
-            Calculation("comm_gb_per_step", formula, sent, "GB", ids, note=note, **made),  # type: ignore[arg-type]
+            Calculation("comm_gb_per_step", formula, sent, "GB", ids, note=note, **made),
             Calculation(
                 "comm_s_per_step", "GB per step / one-way bandwidth of the link", seconds, "s", (*ids, *link.ids),
-                note=note if seconds else "needs the bandwidth of the link (link_gb_per_s), best measured", **made,  # type: ignore[arg-type]
+                note=note if seconds else "needs the bandwidth of the link (link_gb_per_s), best measured", **made,
             ),
         )  # fmt: skip
 

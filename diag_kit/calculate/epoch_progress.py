@@ -6,6 +6,7 @@ This outranks any printed length, which may be the dataset's instead of the load
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -59,7 +60,7 @@ def log_every(evidence: Evidence, records: Records | None, by_hand: float | None
     keys = records.step_keys() if records is not None else None
     if keys:
         distinct = sorted(set(keys))
-        gaps = [b[1] - a[1] for a, b in zip(distinct, distinct[1:], strict=False) if a[0] == b[0]]
+        gaps = [b[1] - a[1] for a, b in pairwise(distinct) if a[0] == b[0]]
         if len(gaps) >= 2:
             return max(1, int(np.median(gaps)))
     stated = known(evidence, "log_every_steps")

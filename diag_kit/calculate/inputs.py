@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from diag_kit.evidence import Evidence
-from diag_kit.records import Assumption, Calculation, Interval, Value
+from diag_kit.records import Assumption, Calculation, Fact, Interval, Value
 
 ASSUMED = "assumed"
 BY_HAND = "set by hand"
@@ -61,10 +61,14 @@ def known(
         return Known(name, default, ASSUMED if default is not None else "", (), unit)
     told = [each for each in stated if each[0]]
     _, fact, card = (told or stated)[-1]
-    value = float(fact.value)  # type: ignore[arg-type]
-    others = [f"{tidy(float(f.value))} ({f.source})" for _, f, _ in stated if float(f.value) != value]  # type: ignore[arg-type]
+    value = _float(fact)
+    others = [f"{tidy(_float(f))} ({f.source})" for _, f, _ in stated if _float(f) != value]
     conflict = f"{name}: {tidy(value)} ({fact.source}), but also {', '.join(dict.fromkeys(others))}" if others else ""
     return Known(name, value, fact.source, (card,) if card else (), fact.unit or unit, conflict)
+
+
+def _float(stated: Fact) -> float:
+    return float(stated.value or 0)
 
 
 def text_fact(evidence: Evidence, name: str) -> str:
@@ -81,7 +85,7 @@ def calculated(evidence: Evidence, name: str) -> Calculation | None:
 
 def number_of(made: Calculation | None) -> float | None:
     """The numeric value of a calculation."""
-    return float(made.value) if made is not None and is_number(made.value) else None  # type: ignore[arg-type]
+    return float(made.value or 0) if made is not None and is_number(made.value) else None
 
 
 def ids_of(*sources: Known | Calculation | None) -> tuple[str, ...]:

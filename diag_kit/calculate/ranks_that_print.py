@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -70,11 +70,11 @@ class PrintingRanks:
         assumed = () if world.value is None else (world.assumption,)
         if self.printing_ranks is not None:
             assumed = (Assumption("printing_ranks", self.printing_ranks, BY_HAND, "ranks"),)
-        made = {"inputs": ids, "assumptions": assumed, "calculator": self.name, "parameters": parameters(self)}
+        made: dict[str, Any] = {"inputs": ids, "assumptions": assumed, "calculator": self.name, "parameters": parameters(self)}
         formula = "how often each step, each learning rate of the warm-up or each rank tag stands in the log"
         return (
-            Calculation("printing_ranks", formula, found.ranks, "ranks", note=found.note, **made),  # type: ignore[arg-type]
-            Calculation("lines_per_step", "metric records per logged step", found.lines, "lines/step", note=found.note, **made),  # type: ignore[arg-type]
+            Calculation("printing_ranks", formula, found.ranks, "ranks", note=found.note, **made),
+            Calculation("lines_per_step", "metric records per logged step", found.lines, "lines/step", note=found.note, **made),
         )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from diag_kit.calculate.batch_size import batch_size
 from diag_kit.calculate.calculator import calculator
+from diag_kit.calculate.epoch_progress import log_every
 from diag_kit.calculate.inputs import ASSUMED, BY_HAND, Known, ids_of, inverse, number_of, parameters, scaled, sentences
 from diag_kit.calculate.log_clock import (
     Appended,
@@ -18,7 +19,6 @@ from diag_kit.calculate.log_clock import (
 )
 from diag_kit.calculate.metric_records import train_records
 from diag_kit.calculate.parallel import data_parallel, world_size
-from diag_kit.calculate.epoch_progress import log_every
 from diag_kit.evidence import Evidence
 from diag_kit.records import Assumption, Calculation, Interval
 
@@ -59,13 +59,13 @@ class StepRate:
         rate = self._rate(evidence, printers, grown, every)
         stated = Assumption("log_every_steps", every, BY_HAND if self.log_every_steps else "the log", "steps")
         assumed = (printers.assumption, stated)
-        made = {"calculator": self.name, "parameters": parameters(self)}
+        made: dict[str, Any] = {"calculator": self.name, "parameters": parameters(self)}
         step_time = inverse(rate.interval)
         value = 1 / rate.value if rate.value else None
         return (
             self._lines_per_s(grown, printers),
-            Calculation("step_rate", rate.formula, rate.value, "steps/s", rate.ids, rate.interval, assumed, note=rate.note, **made),  # type: ignore[arg-type]
-            Calculation("step_time", "1 / step rate", value, "s/step", rate.ids, step_time, assumed, note=rate.note, **made),  # type: ignore[arg-type]
+            Calculation("step_rate", rate.formula, rate.value, "steps/s", rate.ids, rate.interval, assumed, note=rate.note, **made),
+            Calculation("step_time", "1 / step rate", value, "s/step", rate.ids, step_time, assumed, note=rate.note, **made),
             self._samples(evidence, rate),
         )
 
@@ -76,7 +76,8 @@ class StepRate:
         counted = evidence.calculation("lines_per_step")
         lines = number_of(counted)
         if lines:
-            return Known("printing_ranks", lines, "counted in the log", ids_of(counted), "ranks")
+            source = BY_HAND if counted is not None and counted.note == BY_HAND else "counted in the log"
+            return Known("printing_ranks", lines, source, ids_of(counted), "ranks")
         world = world_size(evidence)
         return Known("printing_ranks", world.value or 1.0, ASSUMED, world.ids, "ranks")
 
@@ -86,16 +87,16 @@ class StepRate:
         return appended(evidence, lines_per_step)
 
     def _lines_per_s(self, grown: Appended | None, printers: Known) -> Calculation:
-        made = {"calculator": self.name, "parameters": parameters(self)}
+        made: dict[str, Any] = {"calculator": self.name, "parameters": parameters(self)}
         formula = "metric lines appended / seconds of the window"
         if grown is None:
             note = "the growth of the log was not watched"
-            return Calculation("log_lines_per_s", formula, None, "lines/s", note=note, **made)  # type: ignore[arg-type]
+            return Calculation("log_lines_per_s", formula, None, "lines/s", note=note, **made)
         interval = grown.per_s(printers.value or 1.0)
         note = sentences(f"{grown.count:.0f} lines in {grown.window_s:.1f} s", _burst_note(grown))
         return Calculation(
             "log_lines_per_s", formula, grown.count / grown.window_s, "lines/s", (grown.id,) if grown.id else (), interval,
-            (printers.assumption,), note=note, **made,  # type: ignore[arg-type]
+            (printers.assumption,), note=note, **made,
         )  # fmt: skip
 
     def _rate(self, evidence: Evidence, printers: Known, grown: Appended | None, every: int) -> Rate:
@@ -119,7 +120,7 @@ class StepRate:
         return Rate(best.value, best.interval, best.formula, sentences(best.note, says), ids)
 
     def _samples(self, evidence: Evidence, rate: Rate) -> Calculation:
-        made = {"calculator": self.name, "parameters": parameters(self)}
+        made: dict[str, Any] = {"calculator": self.name, "parameters": parameters(self)}
         parallel = data_parallel(evidence)
         batch = batch_size(evidence, parallel.size, self.batch_size_per_rank)
         size = batch.size
@@ -132,7 +133,7 @@ class StepRate:
         return Calculation(
             "samples_per_s", "step rate x data-parallel ranks x batch per rank (per micro-batch step)", value, "samples/s",
             tuple(dict.fromkeys([*rate.ids, *size.ids])), scaled(rate.interval, each) if value else None,
-            (size.assumption, Assumption("data_parallel_ranks", ranks, parallel.source, "ranks")), note=note, **made,  # type: ignore[arg-type]
+            (size.assumption, Assumption("data_parallel_ranks", ranks, parallel.source, "ranks")), note=note, **made,
         )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from diag_kit.calculate.calculator import calculator
 from diag_kit.calculate.inputs import (
@@ -85,11 +85,11 @@ class Readings:
         names = ("unsplit", "split", "one_printer", "burst")
         note = f"not known: {', '.join(missing)}"
         return tuple(
-            Calculation(f"reading_{name}_hours", "steps / step rate", None, "h", note=note, **self._made())  # type: ignore[arg-type]
+            Calculation(f"reading_{name}_hours", "steps / step rate", None, "h", note=note, **self._made())
             for name in names
         )
 
-    def _made(self) -> dict[str, object]:
+    def _made(self) -> dict[str, Any]:
         return {"calculator": self.name, "parameters": parameters(self)}
 
     def _reading(
@@ -111,7 +111,7 @@ class Readings:
             count, note = _split_steps(arithmetic, total, ranks)
             formula = f"{tidy(total)} steps / {ranks} ranks"
         per_line = self._lines_per_step(evidence, line_rate, printers)
-        rate = float(line_rate.value or 0) / per_line  # type: ignore[arg-type]
+        rate = float(line_rate.value or 0) / per_line
         interval = line_rate.interval
         if interval is not None:
             interval = inverse(Interval(interval.low / per_line, interval.high / per_line), count / HOUR_S)
@@ -120,7 +120,7 @@ class Readings:
         assumed = (steps.assumption, Assumption("printing_ranks", printers, "this reading", "ranks"))
         return Calculation(
             f"reading_{kind}_hours", f"{formula} / {seen}", count / rate / HOUR_S, "h",
-            ids_of(steps, line_rate, evidence.calculation("printing_ranks")), interval, assumed, note=note, **self._made(),  # type: ignore[arg-type]
+            ids_of(steps, line_rate, evidence.calculation("printing_ranks")), interval, assumed, note=note, **self._made(),
         )  # fmt: skip
 
     def _lines_per_step(self, evidence: Evidence, line_rate: Calculation, printers: int) -> float:
@@ -132,7 +132,7 @@ class Readings:
         return printers / log_every(evidence, train_records(evidence))
 
     def _burst(self, evidence: Evidence, steps: Known, line_rate: Calculation) -> Calculation:
-        made = {**self._made(), "inputs": ids_of(steps, line_rate)}
+        made: dict[str, Any] = {**self._made(), "inputs": ids_of(steps, line_rate)}
         formula = "steps / step rate of the time between the bursts"
         grown = appended(evidence, number_of(evidence.calculation("lines_per_step")) or 1.0)
         if grown is None or len(grown.increments) < 5:
@@ -142,7 +142,7 @@ class Readings:
         else:
             busy = sum(each > 0 for each in grown.increments)
             note = f"ruled out for this window: lines came in {busy} of {len(grown.increments)} intervals, evenly"
-        return Calculation("reading_burst_hours", formula, None, "h", note=note, **made)  # type: ignore[arg-type]
+        return Calculation("reading_burst_hours", formula, None, "h", note=note, **made)
 
 
 def _split_steps(arithmetic: SplitArithmetic, total: float, ranks: int) -> tuple[float, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from diag_kit.calculate.calculator import calculator
 from diag_kit.calculate.inputs import (
@@ -57,7 +57,7 @@ class Projection:
             *((Assumption("split_by", self.split_by, BY_HAND, "ranks"),) if self.split_by else ()),
         )
         ids = tuple(dict.fromkeys([*steps.ids, *rate_ids]))
-        made = {"inputs": ids, "assumptions": assumed, "calculator": self.name, "parameters": parameters(self)}
+        made: dict[str, Any] = {"inputs": ids, "assumptions": assumed, "calculator": self.name, "parameters": parameters(self)}
         missing = sentences("" if steps.value else "the number of steps is not known", "" if rate else rate_note)
         per_epoch = steps.value / arithmetic.epochs if steps.value and arithmetic.epochs else None
         left = self._left(evidence, steps)
@@ -121,12 +121,12 @@ def _hours(
     interval: Interval | None,
     note: str,
     abstain: bool,
-    made: dict[str, object],
+    made: dict[str, Any],
 ) -> Calculation:
     if count is None or not rate or abstain:
-        return Calculation(name, formula, None, "h", note=note or "not known", **made)  # type: ignore[arg-type]
+        return Calculation(name, formula, None, "h", note=note or "not known", **made)
     hours = count / rate / HOUR_S
-    return Calculation(name, formula, hours, "h", interval=inverse(interval, count / HOUR_S), note=note, **made)  # type: ignore[arg-type]
+    return Calculation(name, formula, hours, "h", interval=inverse(interval, count / HOUR_S), note=note, **made)
 
 
 def source_says(evidence: Evidence) -> str:
@@ -162,16 +162,17 @@ class IfSplit:
     time stays that of today.
     """
 
-    world_size: int | None = None
+    data_parallel_ranks: int | None = None
     batch_size_per_rank: int | None = None
+    train_samples: int | None = None
 
     name: ClassVar[str] = "if_split"
 
     def compute(self, evidence: Evidence) -> tuple[Calculation, ...]:
         arithmetic = split_arithmetic(evidence)
-        ranks = self.world_size or arithmetic.ranks
+        ranks = self.data_parallel_ranks or arithmetic.ranks
         batch = self.batch_size_per_rank or arithmetic.batch.size.value
-        samples = arithmetic.samples.value
+        samples = self.train_samples or arithmetic.samples.value
         steps = math.ceil(samples / (batch * ranks)) if samples and batch and ranks else None
         low = math.floor(samples / (batch * ranks)) if samples and batch and ranks else None
         assumed = (
@@ -181,12 +182,12 @@ class IfSplit:
         )
         run, rate = calculated(evidence, "run_hours"), calculated(evidence, "step_rate")
         ids = tuple(dict.fromkeys([*arithmetic.ids, *ids_of(run, rate)]))
-        made = {"inputs": ids, "assumptions": assumed, "calculator": self.name, "parameters": parameters(self)}
+        made: dict[str, Any] = {"inputs": ids, "assumptions": assumed, "calculator": self.name, "parameters": parameters(self)}
         note = "" if steps else "samples, batch and ranks must be known for this"
         if steps and low != steps:
             note = f"{low} if the rest is dropped"
         per_epoch = Calculation(
-            "steps_per_epoch_if_split", "ceil(samples / (batch x ranks))", steps, "steps", note=note, **made  # type: ignore[arg-type]
+            "steps_per_epoch_if_split", "ceil(samples / (batch x ranks))", steps, "steps", note=note, **made
         )  # fmt: skip
         return (per_epoch, *self._hours(arithmetic, steps, run, rate, made), *self._batches(arithmetic, ranks, batch, made))
 
@@ -196,14 +197,15 @@ class IfSplit:
         steps: int | None,
         run: Calculation | None,
         rate: Calculation | None,
-        made: dict[str, object],
+        made: dict[str, Any],
     ) -> tuple[Calculation, Calculation]:
         how, won = "steps per epoch if split x epochs / step rate", "run_hours - run_hours_if_split"
         names = ("run_hours_if_split", how), ("hours_won_if_split", won)
         per_s, hours = number_of(rate), number_of(run)
         if not steps or not per_s or hours is None or not arithmetic.epochs:
             note = "steps, rate, epochs and the run's hours must be known for this"
-            return tuple(Calculation(n, f, None, "h", note=note, **made) for n, f in names)  # type: ignore[arg-type,return-value]
+            first, second = (Calculation(n, f, None, "h", note=note, **made) for n, f in names)
+            return first, second
         optimizer_steps = math.ceil(steps / arithmetic.accumulation) * arithmetic.epochs
         note = ""
         if not arithmetic.by_epochs:
@@ -217,13 +219,13 @@ class IfSplit:
         return (
             Calculation(
                 names[0][0], how, after, "h", interval=scaled(span, 1 - share),
-                note=sentences(note, "at today's time per step"), **made,  # type: ignore[arg-type]
+                note=sentences(note, "at today's time per step"), **made,
             ),
-            Calculation(names[1][0], won, hours - after, "h", interval=scaled(span, share), note=note, **made),  # type: ignore[arg-type]
+            Calculation(names[1][0], won, hours - after, "h", interval=scaled(span, share), note=note, **made),
         )  # fmt: skip
 
     def _batches(
-        self, arithmetic: SplitArithmetic, ranks: int | None, batch: float | None, made: dict[str, object]
+        self, arithmetic: SplitArithmetic, ranks: int | None, batch: float | None, made: dict[str, Any]
     ) -> tuple[Calculation, Calculation]:
         value = tidy(batch * ranks * arithmetic.accumulation) if batch and ranks else None
         note = ""
@@ -231,6 +233,6 @@ class IfSplit:
             note = f"the same with and without a split; with the same order on all ranks only 1/{ranks} of it are distinct samples"
         formula = "batch per rank x data-parallel ranks x accumulation"
         return (
-            Calculation("effective_batch", formula, value, "samples", note=note, **made),  # type: ignore[arg-type]
-            Calculation("effective_batch_if_split", formula, value, "samples", note=note, **made),  # type: ignore[arg-type]
+            Calculation("effective_batch", formula, value, "samples", note=note, **made),
+            Calculation("effective_batch_if_split", formula, value, "samples", note=note, **made),
         )

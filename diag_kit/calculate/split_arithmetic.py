@@ -38,16 +38,16 @@ class SplitArithmetic:
 
     verdict: Split
     reason: str
-    sure: bool = False
-    seen: bool = False
-    samples: Known = Known("train_samples", None)
-    length: Known = Known("batches_per_epoch", None)
-    batch: Batch = Batch(Known("batch_size_per_rank", None), False, "")
+    sure: bool
+    seen: bool
+    samples: Known
+    length: Known
+    batch: Batch
+    total_steps: Known
     ranks: int | None = None
     parallel: DataParallel | None = None
     accumulation: int = 1
     epochs: float | None = None
-    total_steps: Known = Known("total_steps", None)
     if_split: int | None = None
     if_split_floor: int | None = None
     by_epochs: bool = True
@@ -84,11 +84,11 @@ def split_arithmetic(evidence: Evidence) -> SplitArithmetic:
         samples,
         length,
         batch,
+        total,
         ranks,
         parallel,
         accumulation,
         epochs,
-        total,
         by_epochs=by_epochs,
         progress=progress,
         ids=_ids(samples, length, total, batch.size, parallel.world_size, progress),

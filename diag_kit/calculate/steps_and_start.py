@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from diag_kit.calculate.calculator import calculator
 from diag_kit.calculate.epoch_progress import log_every
@@ -42,24 +42,24 @@ class StepsDone:
         every = log_every(evidence, records, self.log_every_steps)
         count = self.records if self.records is not None else (len(records) if records is not None else None)
         ids = tuple(dict.fromkeys([*((records.id,) if records is not None and records.id else ()), *ids_of(counted)]))
-        made = {"inputs": ids, "calculator": self.name, "parameters": parameters(self)}
+        made: dict[str, Any] = {"inputs": ids, "calculator": self.name, "parameters": parameters(self)}
         if self.records is None and records is not None and (by_counter := _by_counter(records, every)) is not None:
             value, interval = by_counter
             formula = "last step in the log - first step + steps per logged step"
-            return Calculation("steps_done", formula, value, "steps", interval=interval, **made)  # type: ignore[arg-type]
+            return Calculation("steps_done", formula, value, "steps", interval=interval, **made)
         formula = "metric records / lines per step x steps per logged step"
         if count is None:
-            return Calculation("steps_done", formula, None, "steps", note="no metric record was seen", **made)  # type: ignore[arg-type]
+            return Calculation("steps_done", formula, None, "steps", note="no metric record was seen", **made)
         if not lines:
             world = world_size(evidence).value or 1
             note = f"{count} records are {count / world:.0f} steps if all {world:.0f} ranks print and {count} if one does"
-            return Calculation("steps_done", formula, None, "steps", note=note, **made)  # type: ignore[arg-type]
+            return Calculation("steps_done", formula, None, "steps", note=note, **made)
         whole, rest = divmod(count, int(lines))
         note = f"{count} records / {lines:.0f} per step" + (f"; {rest} belong to a step not yet printed by all" if rest else "")
         assumed = (Assumption("lines_per_step", int(lines), BY_HAND if self.printing_ranks else "counted in the log", "lines"),)
         interval = Interval(whole * every, (whole + bool(rest)) * every)
         return Calculation(
-            "steps_done", formula, whole * every, "steps", interval=interval, assumptions=assumed, note=note, **made  # type: ignore[arg-type]
+            "steps_done", formula, whole * every, "steps", interval=interval, assumptions=assumed, note=note, **made
         )  # fmt: skip
 
     def _start_up(self, evidence: Evidence, steps: Calculation) -> Calculation:
@@ -67,18 +67,18 @@ class StepsDone:
         rate = calculated(evidence, "step_rate")
         fact = evidence.fact("job_started")
         ids = tuple(dict.fromkeys([*((fact.id,) if fact and fact.id else ()), *steps.inputs, *ids_of(rate)]))
-        made = {"inputs": ids, "calculator": self.name, "parameters": parameters(self)}
+        made: dict[str, Any] = {"inputs": ids, "calculator": self.name, "parameters": parameters(self)}
         records = train_records(evidence)
         if self.elapsed_s is None and started is not None and records is not None and not records.restarts:
             first = _first_time(records)
             if first is not None and timedelta() < first - started < timedelta(days=2):
                 seconds = (first - started).total_seconds()
                 formula = "time of the first metric record - start of the process"
-                return Calculation("start_up_s", formula, seconds, "s", note="one step is in it", **made)  # type: ignore[arg-type]
+                return Calculation("start_up_s", formula, seconds, "s", note="one step is in it", **made)
         return self._start_up_by_rate(evidence, steps, rate, started, made)
 
     def _start_up_by_rate(
-        self, evidence: Evidence, steps: Calculation, rate: Calculation | None, started: datetime | None, made: dict[str, object]
+        self, evidence: Evidence, steps: Calculation, rate: Calculation | None, started: datetime | None, made: dict[str, Any]
     ) -> Calculation:
         formula = "seconds since the start of the process - steps done / step rate"
         elapsed = self.elapsed_s if self.elapsed_s is not None else _elapsed_s(evidence, started)
@@ -90,12 +90,12 @@ class StepsDone:
                 if not value
             ]
             note = f"not known: {', '.join(missing)}"
-            return Calculation("start_up_s", formula, None, "s", note=note, **made)  # type: ignore[arg-type]
+            return Calculation("start_up_s", formula, None, "s", note=note, **made)
         stepping = done / per_s
         value = elapsed - stepping
         if value < 0:
             note = "the clocks of log and process do not fit, or the rate was lower before"
-            return Calculation("start_up_s", formula, None, "s", note=note, **made)  # type: ignore[arg-type]
+            return Calculation("start_up_s", formula, None, "s", note=note, **made)
         interval = None
         if rate is not None and rate.interval is not None and rate.interval.low > 0:
             interval = Interval(max(0.0, elapsed - done / rate.interval.low), elapsed - done / rate.interval.high)
@@ -103,7 +103,7 @@ class StepsDone:
             f"{elapsed:.0f} s since the start, of which {stepping:.0f} s are {done:.0f} steps at {per_s:.3g} steps/s",
             f"steps / time since the start would be {done / elapsed:.2g} steps/s: not the rate",
         )
-        return Calculation("start_up_s", formula, value, "s", interval=interval, note=note, **made)  # type: ignore[arg-type]
+        return Calculation("start_up_s", formula, value, "s", interval=interval, note=note, **made)
 
 
 def _by_counter(records: Records, every: int) -> tuple[int, Interval] | None:
