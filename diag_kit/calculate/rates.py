@@ -19,6 +19,7 @@ from diag_kit.calculate.log_clock import (
 )
 from diag_kit.calculate.metric_records import train_records
 from diag_kit.calculate.parallel import data_parallel, world_size
+from diag_kit.calculate.split_arithmetic import split_arithmetic
 from diag_kit.evidence import Evidence
 from diag_kit.records import Assumption, Calculation, Interval
 
@@ -124,26 +125,21 @@ class StepRate:
         parallel = data_parallel(evidence)
         batch = batch_size(evidence, parallel.size, self.batch_size_per_rank)
         size = batch.size
-        if size.value is None and _one_sample_a_batch(evidence):
-            size = Known(size.name, 1.0, "as many batches as samples", (), "samples")
+        arithmetic = split_arithmetic(evidence)
+        if size.value is None and arithmetic.batch.size.value:
+            size = arithmetic.batch.size
         ranks = parallel.size
-        each = (size.value or 0) * (ranks or 0)
+        each = (size.value or 0) * (ranks or 0) * arithmetic.accumulation
         value = rate.value * each if rate.value and each else None
         note = "" if value else sentences("" if rate.value else "the step rate is not known", "" if size.value else batch.why)
         return Calculation(
-            "samples_per_s", "step rate x data-parallel ranks x batch per rank (per micro-batch step)", value, "samples/s",
+            "samples_per_s", "step rate x data-parallel ranks x batch per rank x batches per step", value, "samples/s",
             tuple(dict.fromkeys([*rate.ids, *size.ids])), scaled(rate.interval, each) if value else None,
             (size.assumption, Assumption("data_parallel_ranks", ranks, parallel.source, "ranks")), note=note, **made,
         )  # fmt: skip
 
 
 _HOW = "steps counted in the log / seconds of the window"
-
-
-def _one_sample_a_batch(evidence: Evidence) -> bool:
-    from diag_kit.calculate.split_arithmetic import split_arithmetic
-
-    return split_arithmetic(evidence).batch.size.value == 1
 
 
 def _relative_width(rate: Rate) -> float:

@@ -227,7 +227,7 @@ class IfSplit:
     def _batches(
         self, arithmetic: SplitArithmetic, ranks: int | None, batch: float | None, made: dict[str, Any]
     ) -> tuple[Calculation, Calculation]:
-        value = tidy(batch * ranks * arithmetic.accumulation) if batch and ranks else None
+        value = tidy(batch * ranks * arithmetic.accumulated) if batch and ranks else None
         note = ""
         if value and ranks and ranks > 1:
             note = f"the same with and without a split; with the same order on all ranks only 1/{ranks} of it are distinct samples"

@@ -1,7 +1,7 @@
 """Are the data split over the ranks? What counting says: samples, batch, ranks, and the length of an epoch on one rank.
 
 The table is data_sharding.md section 1. "cannot tell" wherever packing, an iterable dataset, a step limit or an unknown batch
-breaks the arithmetic: a length counts only if it is exactly what one of the readings predicts.
+break the arithmetic: a length counts only if it is exactly what one of the readings predicts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SplitArithmetic:
 
     ``sure``: the batch surely is a rank's. ``seen``: the log itself shows that length (roll-over, or more steps in an epoch
     than a split has); otherwise it is a printed figure, which may be the dataset's length. ``length``: batches per epoch on
-    one rank that stand; ``if_split``: what one split would give, rounded up (``if_split_floor``: down).
+    one rank that stand; ``accumulation``: batches per counted step; ``if_split``: what one split would give, rounded up (``if_split_floor``: down).
     """
 
     verdict: Split
@@ -47,6 +47,7 @@ class SplitArithmetic:
     ranks: int | None = None
     parallel: DataParallel | None = None
     accumulation: int = 1
+    accumulated: int = 1
     epochs: float | None = None
     if_split: int | None = None
     if_split_floor: int | None = None
@@ -70,7 +71,7 @@ def split_arithmetic(evidence: Evidence) -> SplitArithmetic:
     batch = batch_size(evidence, ranks)
     total, printed = known(evidence, "total_steps", unit="steps"), known(evidence, "batches_per_epoch", unit="batches")
     epochs = known(evidence, "epochs").value
-    accumulation = _accumulation(evidence, printed, total, epochs)
+    accumulation, accumulated = _accumulation(evidence, printed, total, epochs)
     progress = epoch_progress(evidence)
     length, by_epochs = _length(printed, total, epochs, accumulation)
     if epochs is None and length.value and total.value:
@@ -88,6 +89,7 @@ def split_arithmetic(evidence: Evidence) -> SplitArithmetic:
         ranks,
         parallel,
         accumulation,
+        accumulated,
         epochs,
         by_epochs=by_epochs,
         progress=progress,
@@ -106,16 +108,21 @@ def _ids(*sources: Known | EpochProgress | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in found if each))
 
 
-def _accumulation(evidence: Evidence, printed: Known, total: Known, epochs: float | None) -> int:
-    """Batches per optimizer step: stated, else the whole number that total steps, length and epochs leave open, else 1."""
+def _accumulation(evidence: Evidence, printed: Known, total: Known, epochs: float | None) -> tuple[int, int]:
+    """Batches per counted step, and per optimizer step: stated, else what total steps, length and epochs leave open, else 1.
+
+    They differ where a script accumulates gradients and counts batches as steps: its total is then length x epochs.
+    """
     stated = known(evidence, "accumulation_steps")
     if stated.value:
-        return max(1, int(stated.value))
+        steps = max(1, int(stated.value))
+        in_batches = bool(printed.value and epochs and total.value == printed.value * epochs)
+        return (1 if in_batches else steps), steps
     if printed.value and total.value and epochs:
         for steps in range(1, 129):
             if total.value in {math.ceil(printed.value / steps) * epochs, printed.value // steps * epochs}:
-                return steps
-    return 1
+                return steps, steps
+    return 1, 1
 
 
 def _length(printed: Known, total: Known, epochs: float | None, accumulation: int) -> tuple[Known, bool]:

@@ -1,0 +1,258 @@
+"""Everything known about how the data are split, gathered once for the three rules on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from diag_kit.calculate.inputs import text_fact
+from diag_kit.calculate.metric_records import train_records
+from diag_kit.calculate.run_projection import source_says
+from diag_kit.calculate.split_arithmetic import Split, SplitArithmetic, split_arithmetic
+from diag_kit.evidence import Evidence
+from diag_kit.hypothesize.cards import calculated_numbers, reason, value
+from diag_kit.records import HoursWon, Reason, Status, Value, Verification
+
+PAIR = ("data.dup_no_sampler", "data.same_order")
+MODEL_PARALLEL_FRAMEWORKS = ("megatron", "nemo", "torchtitan", "verl", "nanotron", "colossalai", "neox")
+"""Trainers in which ranks commonly share data by design: without the layout, equal data prove nothing."""
+CARD_NUMBERS = (
+    "train_samples",
+    "batches_per_epoch",
+    "world_size",
+    "printing_ranks",
+    "batch_size_per_rank",
+    "epochs",
+    "total_steps",
+    "steps_done",
+    "log_lines_per_s",
+    "step_rate",
+    "step_time",
+    "samples_per_s",
+    "start_up_s",
+    "epoch_hours",
+    "run_hours",
+    "reading_unsplit_hours",
+    "reading_split_hours",
+    "reading_one_printer_hours",
+    "steps_per_epoch_if_split",
+    "run_hours_if_split",
+    "hours_won_if_split",
+    "effective_batch",
+    "effective_batch_if_split",
+    "read_gb_per_s_needed",
+    "one_gpu_run_hours",
+    "speedup_over_one_gpu",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardingCase:
+    """What arithmetic, source, the log's losses and deciding tests say about the split."""
+
+    evidence: Evidence
+    arithmetic: SplitArithmetic
+    source: str
+    source_text: str
+    source_id: str
+    tested: Verification | None
+    live: bool
+    layout_doubt: str
+
+    @property
+    def ranks(self) -> int | None:
+        return self.arithmetic.ranks
+
+    def tested_as(self, cause: str) -> Status | None:
+        """What the newest deciding test of the pair says about ``cause``; None where it decided nothing about it."""
+        if self.tested is None:
+            return None
+        if self.tested.cause == cause:
+            found = self.tested.verdict
+        else:
+            stated = self.tested.numbers.get(cause)
+            found = Status(stated) if stated in list(Status) else Status.UNDECIDED
+        return found if found in (Status.CONFIRMED, Status.REFUTED, Status.SUPPORTED) else None
+
+
+def sharding_case(evidence: Evidence) -> ShardingCase:
+    tests = [each for each in evidence.verifications if each.cause in PAIR]
+    arithmetic = split_arithmetic(evidence)
+    text, card = _source_text(evidence)
+    ranks = evidence.table("ranks")
+    return ShardingCase(
+        evidence=evidence,
+        arithmetic=arithmetic,
+        source=source_says(evidence),
+        source_text=text,
+        source_id=card,
+        tested=tests[-1] if tests else None,
+        live=ranks is not None,
+        layout_doubt=_layout_doubt(evidence, arithmetic),
+    )
+
+
+def _source_text(evidence: Evidence) -> tuple[str, str]:
+    """``train.py:88 builds the DataLoader with no sampler`` and the card behind it."""
+    sourced = evidence.sourced_table("dataloaders")
+    if sourced is None:
+        stated = evidence.fact("split_by_source")
+        return ("", "") if stated is None else (f"{stated.fact.source}: split {stated.fact.value}", stated.id)
+    rows, card = sourced
+    train = rows
+    if "variable" in rows:
+        train = rows[~rows["variable"].fillna("").astype(str).str.contains("val|eval|test", case=False)]
+    if not len(train):
+        return "", card
+    row = train.iloc[0]
+    where = f"{str(row['file']).rsplit('/', 1)[-1]}:{row['line']}"
+    why = str(row["why"]) if "why" in train and row["why"] is not None else str(row["verdict"])
+    return f"{where} builds the training loader: {why}", card
+
+
+def _layout_doubt(evidence: Evidence, arithmetic: SplitArithmetic) -> str:
+    """Why equal data on all ranks may be right here: model-parallel ranks share them."""
+    parallel = arithmetic.parallel
+    if parallel is None or parallel.model_parallel or evidence.fact("data_parallel_size") is not None:
+        return ""
+    named = " ".join(text_fact(evidence, name).lower() for name in ("framework", "script", "command_line"))
+    hit = next((name for name in MODEL_PARALLEL_FRAMEWORKS if name in named), "")
+    if not hit:
+        return ""
+    return f"{hit} can run model-parallel ranks, which share data by design; the layout of this job was not seen"
+
+
+def open_status(case: ShardingCase) -> Status:
+    """How far "each rank trains on the whole dataset" is established without a deciding test.
+
+    Counting supports it where the length of an epoch is exactly the unsplit one and the batch surely is a rank's, and refutes
+    it where it is exactly the split one. A source that splits beside an unsplit printed length is a contradiction: undecided.
+    Source text alone never does more than leave it open (DESIGN section 4).
+    """
+    found = case.arithmetic
+    if found.verdict is Split.ONE_RANK:
+        return Status.REFUTED
+    if found.verdict in (Split.ONCE, Split.TWICE):
+        return Status.REFUTED
+    if found.verdict is Split.NONE:
+        if case.layout_doubt or (case.source in ("once", "twice") and not found.seen):
+            return Status.UNDECIDED
+        return Status.SUPPORTED if found.sure or case.source == "none" else Status.UNDECIDED
+    if found.ranks is not None and (case.source == "none" or case.live):
+        return Status.UNDECIDED
+    return Status.NOT_TESTABLE
+
+
+def reasons(case: ShardingCase) -> tuple[list[Reason], list[Reason]]:
+    """For and against "each rank trains on the whole dataset", shared by the pair."""
+    found, evidence = case.arithmetic, case.evidence
+    good: list[Reason] = []
+    bad: list[Reason] = []
+    made = evidence.calculation("steps_per_epoch_if_split")
+    side = {Split.NONE: good, Split.ONCE: bad, Split.TWICE: bad, Split.ONE_RANK: bad}.get(found.verdict)
+    if side is not None:
+        side.append(reason(found.reason, *found.ids, made))
+    elif found.reason:
+        bad.append(reason(f"counting cannot tell: {found.reason}", *found.ids))
+    if found.verdict is Split.NONE and not found.sure:
+        bad.append(reason(found.batch.why + "; of the whole job, this length would be a split run's", *found.batch.size.ids))
+    if found.parallel is not None and found.parallel.world_size.conflict:
+        bad.append(reason(f"two sources differ: {found.parallel.world_size.conflict}", *found.parallel.world_size.ids))
+    if case.layout_doubt:
+        bad.append(reason(case.layout_doubt))
+    printing = evidence.calculation("printing_ranks")
+    printers = value(evidence, "printing_ranks")
+    if printing is not None and printers and found.verdict is Split.NONE:
+        good.append(reason(printing.note, printing))
+    _add_source(case, good, bad)
+    if case.tested is not None:
+        decided = case.tested.verdict in (Status.CONFIRMED, Status.SUPPORTED, Status.REFUTED)
+        side = bad if case.tested.verdict is Status.REFUTED and not _sibling_holds(case) else good
+        if decided:
+            side.insert(0, reason(case.tested.reason, case.tested.id))
+    return good, bad
+
+
+def _sibling_holds(case: ShardingCase) -> bool:
+    return any(case.tested_as(cause) in (Status.CONFIRMED, Status.SUPPORTED) for cause in PAIR)
+
+
+def _add_source(case: ShardingCase, good: list[Reason], bad: list[Reason]) -> None:
+    if not case.source_text:
+        return
+    if case.source == "none":
+        good.append(reason(case.source_text, case.source_id))
+    elif case.source:
+        text = f"{case.source_text}; source text alone decides nothing"
+        if case.arithmetic.verdict is Split.NONE and not case.arithmetic.seen:
+            text += ": the printed length may be the dataset's"
+        bad.append(reason(text, case.source_id))
+
+
+def loss_hint(case: ShardingCase) -> tuple[str, bool] | None:
+    """How often all ranks print the same loss at one step: a sentence, and whether it points to the same order.
+
+    A hint with traps: equal where every rank prints a reduced value, or the digits are few, or the loss hardly depends on the
+    data; different where a reduction leaves other ranks' values undefined (speculators.md 1.4), or by dropout. None where no
+    step has two losses.
+    """
+    records = train_records(case.evidence)
+    if records is None or not records.has("loss"):
+        return None
+    keys: list[object] = list(records.step_keys() or [])
+    if not keys and records.has("lr_text"):
+        keys = records.table["lr_text"].tolist()
+    printers = value(case.evidence, "printing_ranks")
+    if len(keys) != len(records) or not printers or printers < 2:
+        return None
+    groups: dict[object, list[float]] = {}
+    for key, loss in zip(keys, records.table["loss"].astype("float64").tolist(), strict=True):
+        groups.setdefault(key, []).append(loss)
+    full = [group for group in groups.values() if len(group) == printers and np.isfinite(group).all()]
+    if len(full) < 5:
+        return None
+    equal = float(np.mean([max(group) == min(group) for group in full]))
+    if equal > 0.9:
+        return f"hint: the ranks print equal losses at {equal:.0%} of {len(full)} steps (same order, or a reduced value)", True
+    if equal < 0.1:
+        return f"hint: the ranks print different losses at {1 - equal:.0%} of {len(full)} steps (traps: unreduced values)", False
+    return None
+
+
+def hours_if_split(evidence: Evidence) -> HoursWon | None:
+    """Hours that one split of the data would win, with the interval of the rate; None where it cannot be computed."""
+    won, run = evidence.calculation("hours_won_if_split"), evidence.calculation("run_hours")
+    total = value(evidence, "run_hours")
+    point = value(evidence, "hours_won_if_split")
+    if won is not None and point is not None:
+        low, high = (won.interval.low, won.interval.high) if won.interval else (point, point)
+        how = won.note or "fewer steps at today's time per step; later bottlenecks and the time of a step stay as they are"
+        return HoursWon(low, high, how, total)
+    whole, split = value(evidence, "reading_unsplit_hours"), value(evidence, "reading_split_hours")
+    if run is not None and total is None and whole is not None and split is not None and whole > split:
+        return HoursWon(0.0, whole - split, "between the rival readings: nothing if the loader is split already", whole)
+    return None
+
+
+def numbers(case: ShardingCase) -> dict[str, Value]:
+    """Every number of the card."""
+    found = calculated_numbers(case.evidence, CARD_NUMBERS)
+    if case.ranks is not None:
+        found["data_parallel_ranks"] = case.ranks
+    if "batches_per_epoch" not in found and case.arithmetic.length.value:
+        found["batches_per_epoch"] = case.arithmetic.length.value
+    if "batch_size_per_rank" not in found and case.arithmetic.batch.size.value:
+        found["batch_size_per_rank"] = int(case.arithmetic.batch.size.value)
+    for end in ("", "_low", "_high"):
+        if f"hours_won_if_split{end}" in found:
+            found[f"hours_won{end}"] = found[f"hours_won_if_split{end}"]
+    return found
+
+
+def second_fault(evidence: Evidence) -> Reason | None:
+    """That the time of a step is a fault of its own, if one GPU alone does about as many samples."""
+    made = evidence.calculation("speedup_over_one_gpu")
+    return reason(made.note, made) if made is not None and "second fault" in made.note else None
+
+
