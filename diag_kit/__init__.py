@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from diag_kit.hosts import connect as connect
     from diag_kit.hosts import files as files
     from diag_kit.hosts import local as local
+    from diag_kit.hosts import open_target as open_target
     from diag_kit.hosts import replay as replay
     from diag_kit.investigation import Investigation as Investigation
 
 __version__ = "0.1.0"
-__all__ = ["DiagError", "Investigation", "calculate", "connect", "files", "local", "observe", "replay"]
+__all__ = ["DiagError", "Investigation", "calculate", "connect", "files", "local", "observe", "open_target", "replay"]
 
 _HOME = {
     "DiagError": "diag_kit.errors",
@@ -27,6 +28,7 @@ _HOME = {
     "connect": "diag_kit.hosts",
     "files": "diag_kit.hosts",
     "local": "diag_kit.hosts",
+    "open_target": "diag_kit.hosts",
     "replay": "diag_kit.hosts",
 }
 

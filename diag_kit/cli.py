@@ -95,24 +95,11 @@ def probes(asked: argparse.Namespace) -> int:
     return OK
 
 
-def target_host(target: str) -> Host:
-    """A folder, a recording (shipped name or file), ``local``, or a host to connect to, in this order."""
-    from diag_kit import hosts
-    from diag_kit.hosts.recorded import shipped_recordings
-
-    if Path(target).is_dir():
-        return hosts.files(target)
-    if target in shipped_recordings() or target.endswith(".diag.zip") or Path(target).is_file():
-        return hosts.replay(target)
-    if target == "local":
-        return hosts.local()
-    return hosts.connect(target)
-
-
 def _investigate(asked: argparse.Namespace) -> Investigation:
+    from diag_kit.hosts import open_target
     from diag_kit.investigation import Investigation
 
-    host = target_host(asked.target)
+    host = open_target(asked.target)
     try:
         inv = Investigation(host, question=asked.question or _question(host))
         if not getattr(asked, "json", False) and sys.stderr.isatty():

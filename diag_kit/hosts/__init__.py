@@ -9,14 +9,16 @@ if TYPE_CHECKING:
     from diag_kit.hosts.files import files as files
     from diag_kit.hosts.local import local as local
     from diag_kit.hosts.recorded import replay as replay
+    from diag_kit.hosts.target import open_target as open_target
     from diag_kit.hosts.connection import connect as connect
 
-__all__ = ["connect", "files", "local", "replay"]
+__all__ = ["connect", "files", "local", "open_target", "replay"]
 
 _HOME = {
     "connect": "diag_kit.hosts.connection",
     "files": "diag_kit.hosts.files",
     "local": "diag_kit.hosts.local",
+    "open_target": "diag_kit.hosts.target",
     "replay": "diag_kit.hosts.recorded",
 }
 

@@ -1,0 +1,21 @@
+"""One name for whatever there is to ask: a folder, a recording, this machine, or a host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from diag_kit.hosts.protocol import Host
+
+
+def open_target(target: str) -> Host:
+    """A folder of pasted outputs, a recording (shipped name or file), ``local``, or a host to connect to, in this order."""
+    from diag_kit import hosts
+    from diag_kit.hosts.recorded import shipped_recordings
+
+    if Path(target).is_dir():
+        return hosts.files(target)
+    if target in shipped_recordings() or target.endswith(".diag.zip") or Path(target).is_file():
+        return hosts.replay(target)
+    if target == "local":
+        return hosts.local()
+    return hosts.connect(target)
