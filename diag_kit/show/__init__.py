@@ -1,4 +1,4 @@
-"""What a person sees: the screen, the board, cards and charts. Finished data in, display out; nothing here computes or asks a host.
+"""What a person sees: the screen, the board, cards and charts. Finished data in, display out; nothing here asks a host.
 
 Importing this loads neither altair nor ipywidgets; each comes with its first use.
 """

@@ -118,7 +118,9 @@ def command(result: CommandResult, place: int = 0, count: int = 1) -> Markup:
 def _facts(seen: Observation) -> Markup:
     shown = [(fact.name, number(fact.value) + (f" {fact.unit}" if fact.unit else ""), fact.source) for fact in seen.facts]
     more = f"and {len(shown) - FACTS_SHOWN} more" if len(shown) > FACTS_SHOWN else ""
-    return fill("{table}{more}", table=rows_table(("name", "value", "source"), shown[:FACTS_SHOWN]), more=more) if shown else EMPTY
+    return (
+        fill("{table}{more}", table=rows_table(("name", "value", "source"), shown[:FACTS_SHOWN]), more=more) if shown else EMPTY
+    )
 
 
 def _not_understood(seen: Observation) -> Markup:

@@ -35,11 +35,18 @@ def readings(evidence: Evidence) -> Figure:
     found = [each for each in evidence.calculations if each.name in READINGS]
     known = [each for each in found if _finite(each.value)]
     if not known:
-        return Figure(title, "", why_none=_why(found, "No reading of the step count has been calculated: observe the log's facts and its rate, then calculate."))
+        return Figure(
+            title,
+            "",
+            why_none=_why(
+                found, "No reading of the step count has been calculated: observe the log's facts and its rate, then calculate."
+            ),
+        )
     standing = evidence.calculation("run_hours")
     rows = [_reading(each, standing) for each in known]
     how = (
-        "a bar is the length of the whole run if that reading is right, the line at its end the interval, the text what would decide; "
+        "a bar is the length of the whole run if that reading is right, the line at its end the interval, the text what would "
+        "decide; "
         "a filled bar is the reading that stands now, a hollow one a rival."
     )
     unknown = [READINGS[each.name][0] for each in found if not _finite(each.value)]
@@ -49,9 +56,9 @@ def readings(evidence: Evidence) -> Figure:
 
 def _reading(made: Calculation, standing: Calculation | None) -> dict[str, Any]:
     says, decides = READINGS[made.name]
-    value = float(made.value or 0)  # type: ignore[arg-type]
+    value = float(made.value or 0)
     low, high = (made.interval.low, made.interval.high) if made.interval else (value, value)
-    stands = standing is not None and _finite(standing.value) and math.isclose(float(standing.value or 0), value, rel_tol=1e-6)  # type: ignore[arg-type]
+    stands = standing is not None and _finite(standing.value) and math.isclose(float(standing.value or 0), value, rel_tol=1e-6)
     return {
         "reading": f"{says} ({made.id})" if made.id else says,
         "hours": value,
@@ -91,10 +98,17 @@ def hours_won(evidence: Evidence, findings: Sequence[Hypothesis] = ()) -> Figure
     newest = findings or list({each.cause: each for each in evidence.entries if isinstance(each, Hypothesis)}.values())
     open_ones = [each for each in newest if each.hours_won and each.status not in (Status.REFUTED, Status.NOT_TESTABLE)]
     if not open_ones:
-        return Figure(title, "", why_none="No open cause has a number of hours: nothing to compare. Hypothesize first, or see what stays blind.")
+        return Figure(
+            title,
+            "",
+            why_none="No open cause has a number of hours: nothing to compare. Hypothesize first, or see what stays blind.",
+        )
     total = next((each.hours_won.total_hours for each in open_ones if each.hours_won and each.hours_won.total_hours), None)
     rows = [_won_row(each) for each in open_ones]
-    how = "a bar runs from the hours won at least to the hours won at most, a diamond marks the best single figure; hours of two causes may overlap and do not add up"
+    how = (
+        "a bar runs from the hours won at least to the hours won at most, a diamond marks the best single figure; hours of two "
+        "causes may overlap and do not add up"
+    )
     how += f"; nothing can win more than the line, the whole run ({hours(total)})." if total else "."
     return Figure(title, how, _won_chart(rows, title, total))
 
@@ -119,11 +133,19 @@ def _won_chart(rows: list[dict[str, Any]], title: str, total: float | None) -> A
     table = pd.DataFrame(rows)
     top = max(float(table["high"].max()), total or 0.0)
     colours = alt.Scale(domain=[s.value for s in Status], range=[RUST, RUST, OCHRE, SLATE, SLATE])
-    y = alt.Y("cause:N", sort=table["cause"].tolist(), title=None, axis=alt.Axis(labelLimit=340, ticks=False, domain=False, labelPadding=6))
+    y = alt.Y(
+        "cause:N",
+        sort=table["cause"].tolist(),
+        title=None,
+        axis=alt.Axis(labelLimit=340, ticks=False, domain=False, labelPadding=6),
+    )
     base = alt.Chart(table).encode(y=y)
     x = alt.X("low:Q", title="hours won [h]", scale=alt.Scale(domain=[0, top * 1.02], nice=True))
     bars = base.mark_bar(height=14, fillOpacity=0.55, strokeWidth=2).encode(
-        x=x, x2="high:Q", color=alt.Color("status:N", scale=colours, legend=None), stroke=alt.Stroke("status:N", scale=colours, legend=None)
+        x=x,
+        x2="high:Q",
+        color=alt.Color("status:N", scale=colours, legend=None),
+        stroke=alt.Stroke("status:N", scale=colours, legend=None),
     )
     point = base.mark_point(shape="diamond", filled=True, size=90, color=INK, opacity=1).encode(x="point:Q")
     label = base.mark_text(align="left", baseline="bottom", dy=-10).encode(x=alt.value(2), text="label:N")

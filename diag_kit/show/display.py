@@ -53,7 +53,16 @@ def to_html(record: object) -> str:
         head = fill("<b>{host}</b> {said}", host=record.host, said=_result_line(record))
         return str(_outer(card(head, command(record))))
     if isinstance(record, Fact):
-        return str(_outer(fill("<b>{name}</b> = {value} <span>({source})</span>", name=record.name, value=_value(record), source=visible(record.source, 200))))
+        return str(
+            _outer(
+                fill(
+                    "<b>{name}</b> = {value} <span>({source})</span>",
+                    name=record.name,
+                    value=_value(record),
+                    source=visible(record.source, 200),
+                )
+            )
+        )
     if isinstance(record, Note):
         return str(_outer(note_line(record)))
     return str(_outer(card_of(record)))  # type: ignore[arg-type]
@@ -64,7 +73,8 @@ def many_to_html(records: tuple[object, ...]) -> str | None:
     if not records or not all(isinstance(each, CARDS) for each in records):
         return None
     gone = {each.supersedes: each.id for each in records if isinstance(each, Calculation) and each.supersedes}
-    cards = [card_of(each, superseded_by=gone.get(each.id, "") if each.id else "") for each in records[:MANY]]  # type: ignore[arg-type, attr-defined]
+    shown = [each for each in records[:MANY] if isinstance(each, CARDS)]
+    cards = [card_of(each, superseded_by=gone.get(each.id, "") if each.id else "") for each in shown]
     more = fill("<div>and {n} more</div>", n=len(records) - MANY) if len(records) > MANY else ""
     return str(_outer(fill("{cards}{more}", cards=join(cards), more=more)))
 
@@ -88,7 +98,8 @@ def to_text(record: object) -> str:
         won = f", wins {hours_won(record.hours_won, point_won(record))}" if record.hours_won else ""
         return f"{record.id} {record.status.value}: {visible(record.claim or record.title, 300)}{won}".strip()
     if isinstance(record, Verification):
-        return f"{record.id} {record.verdict.value}: {visible(record.test)}: {visible(record.measured, 300)}\n    {visible(record.reason, 300)}".strip()
+        head = f"{record.id} {record.verdict.value}: {visible(record.test)}: {visible(record.measured, 300)}"
+        return f"{head}\n    {visible(record.reason, 300)}".strip()
     if isinstance(record, CommandResult):
         return f"{visible(record.host)}: {_result_line(record)}"
     if isinstance(record, Fact):

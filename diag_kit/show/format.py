@@ -10,7 +10,7 @@ import math
 import unicodedata
 from datetime import UTC, datetime
 
-from diag_kit.records import Calculation, Hypothesis, HoursWon, Interval, Value
+from diag_kit.records import Calculation, HoursWon, Hypothesis, Interval, Value
 
 UNKNOWN = "not known"
 _COUNTS = {"", "steps", "samples", "ranks", "lines", "files", "rows"}
@@ -25,7 +25,7 @@ def decimals(value: float, digits: int = 3) -> int:
 
 
 def number(value: Value, digits: int = 3, places: int | None = None) -> str:
-    """A number with ``digits`` significant digits (or fixed ``places``), never in powers of ten; text as it is; None as "not known"."""
+    """A number with ``digits`` significant digits (or fixed ``places``), never in powers of ten; None is "not known"."""
     if value is None:
         return UNKNOWN
     if isinstance(value, bool):

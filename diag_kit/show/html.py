@@ -20,6 +20,8 @@ from diag_kit.show.summary import MEANING, SHAPE
 if TYPE_CHECKING:
     import pandas as pd
 
+    from diag_kit.show.work import Trouble
+
 RAW_LINES = 12
 RAW_LINE_CHARS = 240
 RAW_BYTES = 64 * 1024
@@ -45,11 +47,11 @@ _PRE = f"{_MONO};margin:2px 0 6px 0;padding:4px 6px;border:1px solid {GREY};max-
 def fill(template: str, **values: object) -> Markup:
     """The template with every value made visible and escaped; values that are ``Markup`` already go in as they are."""
     safe = {name: each if isinstance(each, Markup) else escape(visible(each)) for name, each in values.items()}
-    return Markup(template).format(**safe)  # noqa: S704 - templates are constants of this package
+    return Markup(template).format(**safe)
 
 
 def join(parts: Iterable[Markup], between: str = "") -> Markup:
-    return Markup(between).join(parts)  # noqa: S704 - the separator is a constant
+    return Markup(between).join(parts)
 
 
 EMPTY = Markup("")
@@ -122,7 +124,9 @@ def rows_table(head: Sequence[str], rows: Sequence[Sequence[object]], mono: bool
     cell = f"padding:1px 8px 1px 0;text-align:left;vertical-align:top;border-bottom:1px solid {GREY}"
     heads = join(fill('<th style="{style}">{name}</th>', style=cell, name=name) for name in head) if any(head) else EMPTY
     body = join(
-        fill("<tr>{cells}</tr>", cells=join(fill('<td style="{style}">{what}</td>', style=cell, what=_cell(each)) for each in one))
+        fill(
+            "<tr>{cells}</tr>", cells=join(fill('<td style="{style}">{what}</td>', style=cell, what=_cell(each)) for each in one)
+        )
         for one in rows
     )
     return fill(
@@ -143,7 +147,11 @@ def frame(table: pd.DataFrame) -> Markup:
     shown = table.head(TABLE_ROWS)
     columns = [str(name) for name in shown.columns]
     rows = [[_plain(value) for value in record] for record in shown.itertuples(index=False, name=None)]
-    more = f"first {len(rows)} of {len(table)} rows" if len(table) > len(rows) else f"{len(table)} row{'s' if len(table) != 1 else ''}"
+    more = (
+        f"first {len(rows)} of {len(table)} rows"
+        if len(table) > len(rows)
+        else f"{len(table)} row{'s' if len(table) != 1 else ''}"
+    )
     return fill("{table}<div>{more}</div>", table=rows_table(columns, rows, mono=True), more=more)
 
 
@@ -182,11 +190,24 @@ def raw_output(data: bytes, truncated: bool = False) -> Markup:
 
 def code(text: str, limit: int = 4000) -> Markup:
     """A command as it was sent, wrapped, bounded."""
-    return fill('<pre style="{style}" tabindex="0">{text}</pre>', style=_PRE, text=Markup(escape(visible(text, limit, keep_lines=True))))  # noqa: S704
+    return fill(
+        '<pre style="{style}" tabindex="0">{text}</pre>', style=_PRE, text=Markup(escape(visible(text, limit, keep_lines=True)))
+    )
 
 
 def fold(name: str, what: Markup) -> Markup:
     """A part of a card that few need to open."""
     return fill(
         '<details style="margin:2px 0"><summary style="cursor:pointer">{name}</summary>{what}</details>', name=name, what=what
+    )
+
+
+def trouble(said: Trouble) -> Markup:
+    """An error as the panel shows it: what, where, what to do next."""
+    return fill(
+        '<div role="alert" style="border:1px solid {tone};padding:4px 8px"><b>⚠ {what}</b>{where}{next}</div>',
+        tone=RUST,
+        what=visible(said.what, 600),
+        where=row("where:", visible(said.where, 400) if said.where else ""),
+        next=row("next:", visible(said.next_step, 600) if said.next_step else ""),
     )

@@ -1,4 +1,4 @@
-"""The board as HTML that needs no kernel and no widget: what a notebook shows when it is opened and not run, and what exports hold."""
+"""The board as HTML without kernel or widget: what a notebook shows when opened and not run, and what exports hold."""
 
 from __future__ import annotations
 
@@ -53,7 +53,11 @@ def page(inv: Investigation) -> str:
 
 def head(told: Summary) -> Markup:
     """Question, host, what kind of record this is, and the clock."""
-    about = fill(' · <span style="border:1px solid {grey};padding:0 4px">{about}</span>', grey=GREY, about=told.about) if told.about else EMPTY
+    about = (
+        fill(' · <span style="border:1px solid {grey};padding:0 4px">{about}</span>', grey=GREY, about=told.about)
+        if told.about
+        else EMPTY
+    )
     return fill(
         '<div style="display:flex;flex-wrap:wrap;justify-content:space-between;gap:2px 16px">'
         '<div style="font-size:15px"><b>{question}</b></div><div>{host}{about}{clock}</div></div>{job}',
@@ -117,7 +121,12 @@ def decides_line(told: Summary) -> Markup:
 
 def column_count(told: Summary, name: str) -> str:
     """How many cards; of tests, how many were run."""
-    count = {"Observe": told.observations, "Calculate": told.calculations, "Hypothesize": told.hypotheses, "Verify": told.verifications}
+    count = {
+        "Observe": told.observations,
+        "Calculate": told.calculations,
+        "Hypothesize": told.hypotheses,
+        "Verify": told.verifications,
+    }
     waiting = f", {len(told.next_probes)} not run" if name == "Verify" and told.next_probes else ""
     return f"{len(count[name])}{waiting}"
 
@@ -148,19 +157,24 @@ def columns_of(told: Summary, prefix: str = "") -> dict[str, list[Markup]]:
 
 
 def in_order(told: Summary) -> list[tuple[Calculation, str]]:
-    """Standing calculations in order, each followed by those it replaced, with the id of what replaced them ("" if it stands)."""
+    """Standing calculations, each followed by those it replaced, with the id of what replaced them ("" if it stands).
+
+    A replacement takes the place of the oldest that it replaces, so that a changed number appears where the eye was.
+    """
     replaced = {pair.old.id: pair.new.id for pair in told.superseded}
     by_new = {pair.new.id: pair.old for pair in told.superseded}
-    ordered: list[tuple[Calculation, str]] = []
+    chains: list[list[Calculation]] = []
     for made in told.calculations:
         if made.id and made.id in replaced:
             continue
-        ordered.append((made, ""))
-        old = by_new.get(made.id) if made.id else None
-        while old is not None:
-            ordered.append((old, replaced[old.id]))
-            old = by_new.get(old.id)
-    return ordered
+        chain, seen = [made], {made.id}
+        while (old := by_new.get(chain[-1].id)) is not None and old.id not in seen:
+            chain.append(old)
+            seen.add(old.id)
+        chains.append(chain)
+    place = {id(made): at for at, made in enumerate(told.calculations)}
+    chains.sort(key=lambda chain: place[id(chain[-1])])
+    return [(made, replaced.get(made.id, "") if made is not chain[0] else "") for chain in chains for made in chain]
 
 
 def probe_card(probe: NextProbe) -> Markup:
@@ -190,7 +204,9 @@ def foot(told: Summary, prefix: str = "") -> Markup:
                 innocent=_side(Status.REFUTED, "not the cause", innocent, prefix),
                 blind=_side(Status.NOT_TESTABLE, "blind here", told.blind, prefix),
             ),
-            fold(f"earlier answers: {len(told.earlier)}", join(_earlier(each) for each in told.earlier)) if told.earlier else EMPTY,
+            fold(f"earlier answers: {len(told.earlier)}", join(_earlier(each) for each in told.earlier))
+            if told.earlier
+            else EMPTY,
             fold(f"notes: {len(told.notes)}", join(note_line(each) for each in told.notes)) if told.notes else EMPTY,
             row("replaced before saving", ", ".join(f"{count} {kind}" for kind, count in told.redactions.items())),
         )
@@ -199,7 +215,8 @@ def foot(told: Summary, prefix: str = "") -> Markup:
 
 def _side(status: Status, name: str, given: tuple[Reason, ...], prefix: str) -> Markup:
     return fill(
-        '<div style="border:1px {line} {tone};padding:4px 8px;min-width:0;overflow-wrap:anywhere">{badge} <b>{name}</b> {list}</div>',
+        '<div style="border:1px {line} {tone};padding:4px 8px;min-width:0;overflow-wrap:anywhere">'
+        "{badge} <b>{name}</b> {list}</div>",
         line="dashed" if status is Status.NOT_TESTABLE else "solid",
         tone=TONE[status],
         badge=badge(status),

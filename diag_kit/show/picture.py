@@ -1,4 +1,4 @@
-"""A chart as something a notebook can keep: a PNG inside HTML, drawn without a browser or a network, and a sentence on how to read it."""
+"""A chart that a notebook can keep: a PNG inside HTML, drawn without browser or network, and how to read it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,13 @@ class Figure:
     def html(self) -> str:
         """Self-contained: nothing is loaded from anywhere, now or when the notebook is opened again."""
         if self.chart is None:
-            return str(fill('<div style="border:1px dashed #808080;padding:6px 8px"><b>{title}</b>: no chart. {why}</div>', title=self.title, why=self.why_none))
+            return str(
+                fill(
+                    '<div style="border:1px dashed #808080;padding:6px 8px"><b>{title}</b>: no chart. {why}</div>',
+                    title=self.title,
+                    why=self.why_none,
+                )
+            )
         import base64
 
         data = self.png
@@ -60,7 +66,7 @@ class Figure:
                 title=self.title,
                 how=self.how_to_read,
                 width=width,
-                source=Markup("data:image/png;base64,") + Markup(base64.b64encode(data).decode("ascii")),  # noqa: S704 - base64 only
+                source=Markup("data:image/png;base64,") + Markup(base64.b64encode(data).decode("ascii")),
             )
         )
 
@@ -78,8 +84,10 @@ def to_png(chart: Chart) -> bytes:
 
 
 def squeeze(png: bytes) -> bytes:
-    """The same PNG with its pixels packed as tightly as zlib can: a fifth of what vl-convert writes, and notebooks keep it for ever."""
-    signature, position, before, after, pixels = png[:8], 8, [], [], b""
+    """The same PNG, its pixels packed as tightly as zlib can: a fifth of what vl-convert writes, and notebooks keep it."""
+    before: list[bytes] = []
+    after: list[bytes] = []
+    signature, position, pixels = png[:8], 8, b""
     while position < len(png):
         length = int.from_bytes(png[position : position + 4], "big")
         chunk = png[position : position + 12 + length]

@@ -1,4 +1,4 @@
-"""Fewer rows for a chart without losing what matters: lowest, mean and highest of each stretch of time, so that no stall is averaged away."""
+"""Fewer rows for a chart: lowest, mean and highest of each stretch of time, so that no stall is averaged away."""
 
 from __future__ import annotations
 

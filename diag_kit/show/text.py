@@ -1,4 +1,4 @@
-"""The screen: one page of plain text, the answer first. What ``diagnose`` prints and what a terminal shows of an investigation."""
+"""The screen: one page of plain text, the answer first. What ``diagnose`` prints and a terminal shows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INDENT = 15
 
 
 def screen(inv: Investigation, width: int = WIDTH) -> str:
-    """Ranked findings with evidence for and against, hours with intervals, what is innocent, what stays blind, what was superseded."""
+    """Ranked findings with evidence on both sides and hours with intervals; then innocent, blind and superseded."""
     told = summarise(inv)
     lines = _head(told, width)
     for place, found in enumerate(told.findings, 1):

@@ -1,4 +1,4 @@
-"""One theme for every chart: mid-tones that read on a light and on a dark page, a palette that colour-blind readers can tell apart."""
+"""One theme for every chart: mid-tones for light and dark pages, a palette that colour-blind readers can tell apart."""
 
 from __future__ import annotations
 
@@ -36,7 +36,14 @@ def config() -> dict[str, Any]:
         "background": "transparent",
         "font": "sans-serif",
         "view": {"stroke": "transparent", "continuousWidth": WIDTH, "continuousHeight": 220},
-        "axis": {**text, "titleFontWeight": "normal", "gridColor": FAINT, "domainColor": INK, "tickColor": INK, "labelLimit": 320},
+        "axis": {
+            **text,
+            "titleFontWeight": "normal",
+            "gridColor": FAINT,
+            "domainColor": INK,
+            "tickColor": INK,
+            "labelLimit": 320,
+        },
         "legend": {**text, "symbolSize": 90, "orient": "top"},
         "title": {"color": INK, "subtitleColor": INK, "fontSize": 16, "subtitleFontSize": 13, "anchor": "start", "offset": 10},
         "text": {"color": INK, "fontSize": 13},

@@ -26,7 +26,12 @@ def time_axis(domain: Span | None = None, label: bool = True) -> altair.X:
     scale = alt.Scale(type="utc")
     if domain is not None:
         scale = alt.Scale(type="utc", domain=[alt.DateTime(**_parts(end), utc=True) for end in domain], nice=False)
-    return alt.X("t:T", title="time [UTC]" if label else None, scale=scale, axis=alt.Axis(format="%H:%M:%S", tickCount=7, labelOverlap=True))
+    return alt.X(
+        "t:T",
+        title="time [UTC]" if label else None,
+        scale=scale,
+        axis=alt.Axis(format="%H:%M:%S", tickCount=7, labelOverlap=True),
+    )
 
 
 def _parts(at: pd.Timestamp) -> dict[str, Any]:
@@ -45,7 +50,9 @@ def steps(evidence: Evidence, domain: Span | None = None) -> Figure:
     window = evidence.table("log_window")
     if window is not None and "t" in window and window["t"].notna().any():
         return _records_in_window(window, domain)
-    why = "The log's records carry no time and no window was watched: observe the log's rate, which counts new lines as they come."
+    why = (
+        "The log's records carry no time and no window was watched: observe the log's rate, which counts new lines as they come."
+    )
     return Figure(title, "", why_none=why)
 
 
@@ -101,7 +108,10 @@ def _records_in_window(window: pd.DataFrame, domain: Span | None) -> Figure:
     chart = chart.encode(x=time_axis(domain), y=alt.Y(f"{column}:Q", title=f"new {what}"))
     title = f"New {what} over time"
     subtitle = said or "all ranks together, counted while the kit watched"
-    how = f"the slope is {what} a second; divide by the ranks that print to get steps; a flat stretch is a stall or a buffer that fills."
+    how = (
+        f"the slope is {what} a second; divide by the ranks that print to get steps; "
+        "a flat stretch is a stall or a buffer that fills."
+    )
     return Figure(title, how, chart.properties(width=WIDTH, height=200, title=alt.TitleParams(title, subtitle=subtitle)))
 
 
@@ -129,11 +139,15 @@ def machine(evidence: Evidence, domain: Span | None = None) -> Figure:
         drawn.append(panel)
         said += [reduced] if reduced else []
     if not drawn:
-        return Figure(title, "", why_none="No GPU, disk or CPU sample with a time has been observed here: observe gpus or iostat. Not seen is not idle.")
+        return Figure(
+            title,
+            "",
+            why_none="No GPU, disk or CPU sample has been observed here: observe gpus or iostat. Not seen is not idle.",
+        )
     blind = [axis.split(" [")[0] for name, column, _, axis in PANELS if not _seen(evidence, name, column)]
     subtitle = "; ".join(dict.fromkeys(said)) or "all samples"
     subtitle += f"; not seen: {', '.join(blind)}" if blind else ""
-    how = "100 % utilised says that some kernel ran, not that it was fast: look at the power, and how far it stays below the dashed limit."
+    how = "100 % utilised says that some kernel ran, not that it was fast: look how far the power stays below the dashed limit."
     chart = alt.vconcat(*drawn, spacing=14).resolve_scale(color="independent", strokeWidth="independent")
     return Figure(title, how, chart.properties(title=alt.TitleParams(title, subtitle=subtitle)))
 
@@ -168,7 +182,9 @@ def _panel(
     kept, said = by_time(table, column, group, rows=MAX_ROWS // len(PANELS))
     top = max(_AT_LEAST.get(column, 1.0), float(kept[column].max()), against[0] if against else 0.0)
     y = alt.Y(f"{column}:Q", title=axis, scale=alt.Scale(domain=[0, top * 1.04], nice=False), axis=alt.Axis(tickCount=4))
-    line: Any = alt.Chart(kept).mark_line().encode(x=time_axis(domain, label=column in ("read_mb_per_s", "iowait_pct")), y=y, order="t:T")
+    line: Any = (
+        alt.Chart(kept).mark_line().encode(x=time_axis(domain, label=column in ("read_mb_per_s", "iowait_pct")), y=y, order="t:T")
+    )
     line = _by_group(line, kept, column, group)
     if against is not None:
         mark = alt.Chart({"values": [{"at": against[0], "says": against[1]}]}).encode(y="at:Q")
@@ -240,7 +256,11 @@ def who_read_what(evidence: Evidence) -> Figure:
     title = "Who read what"
     opens = evidence.table("opens")
     if opens is None or not {"t", "path"} <= set(opens) or not opens["t"].notna().any():
-        return Figure(title, "", why_none="No open files have been seen: observe the files that the ranks open, or verify data.dup_no_sampler.")
+        return Figure(
+            title,
+            "",
+            why_none="No open files have been seen: observe the files that the ranks open, or verify data.dup_no_sampler.",
+        )
     table = opens.loc[opens["t"].notna() & opens["path"].notna()].copy()
     named = "rank" in table and table["rank"].notna().any()
     table["rank_number"] = table["rank"].fillna(ALL).astype("int64") if named else ALL
@@ -259,16 +279,25 @@ def who_read_what(evidence: Evidence) -> Figure:
     )
     points = base.mark_point(size=55, strokeWidth=1.6)
     if ranks:
-        points = points.encode(color=alt.Color("rank:N", scale=colours, title="rank"), shape=alt.Shape("rank:N", scale=shapes, title="rank"))
+        points = points.encode(
+            color=alt.Color("rank:N", scale=colours, title="rank"), shape=alt.Shape("rank:N", scale=shapes, title="rank")
+        )
     rings = base.transform_filter("datum.shared").mark_point(size=190, shape="circle", color=RUST, strokeWidth=1.5)
     opened = f"{len(order)} files opened"
-    subtitle = f"{opened}, {len(shared)} of them by more than one rank (ringed)" if ranks else f"{opened}; which rank opened them was not seen"
+    subtitle = (
+        f"{opened}, {len(shared)} of them by more than one rank (ringed)"
+        if ranks
+        else f"{opened}; which rank opened them was not seen"
+    )
     subtitle += f"; {said}" if said else ""
     how = (
-        "two ranks on one row read the same file: a split loader never does that within an epoch; independent shuffles do it seldom; "
+        "two ranks on one row read the same file: a split loader never does that within an epoch; "
+        "independent shuffles do it seldom; "
         "ranks in the same order do it on every row, at nearly the same time."
     )
-    return Figure(title, how, alt.layer(points, rings).properties(width=WIDTH, height=300, title=alt.TitleParams(title, subtitle=subtitle)))
+    return Figure(
+        title, how, alt.layer(points, rings).properties(width=WIDTH, height=300, title=alt.TitleParams(title, subtitle=subtitle))
+    )
 
 
 def _keep_shared(table: pd.DataFrame) -> tuple[pd.DataFrame, str]:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as w
 from markupsafe import Markup
 
+from diag_kit.calculate.standard import standard_calculators
 from diag_kit.progress import NextProbe, Progress
 from diag_kit.records import Calculation, Cost, Entry, Value
-from diag_kit.show.assume import fields
+from diag_kit.show.assume import fields, tell_row
 from diag_kit.show.cards import calculation_card, hypothesis_card, observation_card, verification_card
-from diag_kit.show.html import RUST, fill, row
+from diag_kit.show.html import fill
+from diag_kit.show.html import trouble as as_html
 from diag_kit.show.page import answer, column_count, foot, head, in_order, nothing_yet, probe_card
 from diag_kit.show.style import STYLE
 from diag_kit.show.summary import Summary, probe_line, summarise
@@ -75,14 +77,20 @@ class View:
         grid = w.GridBox(
             [w.VBox([self.column_heads[name], self.columns[name]], layout=w.Layout(min_width="0")) for name in COLUMNS],
             layout=w.Layout(
-                width="100%", grid_template_columns="repeat(auto-fit, minmax(245px, 1fr))", grid_gap="8px", align_items="flex-start"
+                width="100%",
+                grid_template_columns="repeat(auto-fit, minmax(245px, 1fr))",
+                grid_gap="8px",
+                align_items="flex-start",
             ),
         )
         for part in (self.ask, self.consent, self.progress):
             part.layout = w.Layout(width="100%", flex_flow="row wrap", align_items="center")
         self.box = w.VBox(
-            [w.HTML(STYLE, layout=w.Layout(display="none")), self.head, self.answer, self.ask, self.consent, self.progress]
-            + [self.errors, grid, self.foot],
+            [
+                w.HTML(STYLE, layout=w.Layout(display="none")),
+                *(self.head, self.answer, self.ask, self.consent, self.progress, self.errors),
+                *(grid, self.foot, tell_row(self._told)),
+            ],
             layout=w.Layout(width="100%"),
         )
         self.box.add_class("dk-board")
@@ -155,13 +163,14 @@ class View:
             self._later()
 
     def _change(self, id: str, name: str, value: Value) -> None:
-        self.trouble = None
         self.inv.recalculate(id, **{name: value})
         self.inv.hypothesize()
         self.refresh()
 
-    def _failed(self, error: Exception) -> None:
-        self.trouble = trouble_of(error)
+    def _told(self, name: str, value: Value, unit: str) -> None:
+        self.inv.tell(name, value, unit)
+        self.inv.calculate(*standard_calculators(self.inv.evidence))
+        self.inv.hypothesize()
         self.refresh()
 
     # -- what the investigation does -----------------------------------------------------------------------------------
@@ -223,7 +232,9 @@ class View:
                 self.consent_text,
                 fill(
                     "<b>{title}</b> is careful: it pauses a process or adds load on {host} for about {seconds} s. Run it?",
-                    title=asked.title, host=self.inv.host.name, seconds=f"{asked.budget_s:.0f}",
+                    title=asked.title,
+                    host=self.inv.host.name,
+                    seconds=f"{asked.budget_s:.0f}",
                 ),
             )
 
@@ -237,8 +248,7 @@ class View:
     def _show_trouble(self) -> None:
         trouble = self.trouble or self.worker.trouble
         if trouble is not None:
-            said = Markup("").join((row("", trouble.what), row("where:", trouble.where), row("next:", trouble.next_step)))
-            _set(self.errors, fill('<div role="alert" style="border:1px solid {tone};padding:4px 8px"><b>⚠ could not be done</b>{said}</div>', tone=RUST, said=said))
+            _set(self.errors, as_html(trouble))
         elif self.worker.cancelled:
             _set(self.errors, fill('<div role="status">{what}</div>', what="Cancelled. What had been seen until then is kept."))
         else:
@@ -254,7 +264,14 @@ class View:
             + [self._probe(each) for each in told.next_probes],
         }
         for name, cards in made.items():
-            _set(self.column_heads[name], fill('<div class="dk-column" role="heading" aria-level="3"><b>{name}</b> {n}</div>', name=name, n=column_count(told, name)))
+            _set(
+                self.column_heads[name],
+                fill(
+                    '<div class="dk-column" role="heading" aria-level="3"><b>{name}</b> {n}</div>',
+                    name=name,
+                    n=column_count(told, name),
+                ),
+            )
             children = tuple(cards) or (self._card(f"none {name}", nothing_yet(name)),)
             if self.columns[name].children != children:
                 self.columns[name].children = children
@@ -273,7 +290,7 @@ class View:
         card = self._card(f"html {made.id}", calculation_card(made, self.prefix, by))
         key = f"{made.id} {'gone' if by else 'stands'}"
         if key not in self._cards:
-            box = None if by else fields(made, self._change, self._failed)
+            box = None if by else fields(made, self._change)
             self._cards[key] = w.VBox([card, box] if box else [card], layout=self._layout)
             self._cards[key].add_class("dk-card-box")
         return self._cards[key]

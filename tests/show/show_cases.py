@@ -50,7 +50,13 @@ def result(command: str, out: bytes, after_s: float = 0.0, **more: Any) -> Comma
 
 def metrics_table(ranks: int = 4, steps: int = 187) -> pd.DataFrame:
     rows = [
-        {"rank": rank, "t": T0 - timedelta(seconds=0.714 * (steps - step)), "step": step, "lr": 3e-5 * step / 1000, "loss": 5.0 - step / 100}
+        {
+            "rank": rank,
+            "t": T0 - timedelta(seconds=0.714 * (steps - step)),
+            "step": step,
+            "lr": 3e-5 * step / 1000,
+            "loss": 5.0 - step / 100,
+        }
         for step in range(steps)
         for rank in range(ranks)
     ]
@@ -85,7 +91,14 @@ def gpu_table(gpus: int = 4, seconds: int = 30) -> pd.DataFrame:
 
 def disk_table() -> pd.DataFrame:
     rows = [
-        {"t": T0 + timedelta(seconds=s), "device": "nvme0n1", "read_mb_per_s": 0.003, "write_mb_per_s": 0.2, "wait_ms": 0.4, "util_pct": 0.3}
+        {
+            "t": T0 + timedelta(seconds=s),
+            "device": "nvme0n1",
+            "read_mb_per_s": 0.003,
+            "write_mb_per_s": 0.2,
+            "wait_ms": 0.4,
+            "util_pct": 0.3,
+        }
         for s in range(1, 30)
     ]
     table = pd.DataFrame(rows)
@@ -98,7 +111,15 @@ def opens_table(ranks: int = 4, files: int = 20, shared: int = 2) -> pd.DataFram
     for rank in range(ranks):
         for place in range(files):
             path = f"/data/hidden/data_{place}.pt" if place < shared else f"/data/hidden/data_{100 * rank + place}.pt"
-            rows.append({"t": T0 + timedelta(seconds=0.5 * place + 0.1 * rank), "rank": rank, "pid": 4000 + rank, "path": path, "via": "poll"})
+            rows.append(
+                {
+                    "t": T0 + timedelta(seconds=0.5 * place + 0.1 * rank),
+                    "rank": rank,
+                    "pid": 4000 + rank,
+                    "path": path,
+                    "via": "poll",
+                }
+            )
     table = pd.DataFrame(rows).astype({"rank": "Int64", "pid": "Int64"})
     table["t"] = table["t"].astype("datetime64[us, UTC]")
     return table
@@ -120,61 +141,258 @@ def observations() -> list[Observation]:
         Fact("total_steps", 177230, "train_4gpu.log line 15", "steps"),
     )
     return [
-        Observation("training_jobs", {"pid": None}, "ps -eo pid,args", (result("sh -c 'ps' diag_kit", b"4000 torchrun\n"),),
-                    Parsed("torchrun, 4 ranks, 04_train.py", facts, {"ranks": ranks}), id="O1"),
-        Observation("log_facts", {}, "grep 'Total training' LOG | head -5", (result("sh -c 'grep' diag_kit", b"Train files: 35446\n"),),
-                    Parsed("35446 files, 177230 steps", start), id="O2"),
-        Observation("log_metrics", {"path": None}, "tail -c 2M LOG", (result("sh -c 'tail -c \"$2\" -- \"$1\"' diag_kit /data/logs/train_4gpu.log 2097152", log),),
-                    Parsed("748 records, 4 of each step", (), {"metrics": metrics_table()}, (NotUnderstood("line 3", HOSTILE, "no metric form"),)), id="O3"),
-        Observation("log_rate", {"seconds": 30}, "tail -f LOG | pv -l", (result("sh -c 'loop' diag_kit", b"0 0\n30 168\n"),),
-                    Parsed("168 lines in 30.0 s", (), {"log_window": window_table()}), id="O4"),
-        Observation("gpus", {"seconds": 30}, "nvidia-smi --query-gpu=... --format=csv -l 1", (result("sh -c 'nvidia-smi' diag_kit", b"gpu, power\n0, 250\n"),),
-                    Parsed("4 GPUs: 100 % utilised, 250 W of 600 W", (), {"gpus": gpu_table()}), id="O5"),
-        Observation("iostat", {"seconds": 30}, "iostat -o JSON -x -d -c -t 1 30", (result("sh -c 'iostat' diag_kit", b"{}\n"),),
-                    Parsed("3 kB/s read, 0.04 % iowait", (), {"disk": disk_table()}), id="O6"),
-        Observation("rank_io", {}, "cat /proc/PID/io", (result("sh -c 'cat' diag_kit", b"", exit_status=1, stderr=b"cat: /proc/4001/io: Permission denied\n"),),
-                    Parsed("not observed", (), {}, (), ("/proc/4001/io cannot be read by this user\nnext:  log in as the user of the training",)), id="O7"),
+        Observation(
+            "training_jobs",
+            {"pid": None},
+            "ps -eo pid,args",
+            (result("sh -c 'ps' diag_kit", b"4000 torchrun\n"),),
+            Parsed("torchrun, 4 ranks, 04_train.py", facts, {"ranks": ranks}),
+            id="O1",
+        ),
+        Observation(
+            "log_facts",
+            {},
+            "grep 'Total training' LOG | head -5",
+            (result("sh -c 'grep' diag_kit", b"Train files: 35446\n"),),
+            Parsed("35446 files, 177230 steps", start),
+            id="O2",
+        ),
+        Observation(
+            "log_metrics",
+            {"path": None},
+            "tail -c 2M LOG",
+            (result('sh -c \'tail -c "$2" -- "$1"\' diag_kit /data/logs/train_4gpu.log 2097152', log),),
+            Parsed(
+                "748 records, 4 of each step",
+                (),
+                {"metrics": metrics_table()},
+                (NotUnderstood("line 3", HOSTILE, "no metric form"),),
+            ),
+            id="O3",
+        ),
+        Observation(
+            "log_rate",
+            {"seconds": 30},
+            "tail -f LOG | pv -l",
+            (result("sh -c 'loop' diag_kit", b"0 0\n30 168\n"),),
+            Parsed("168 lines in 30.0 s", (), {"log_window": window_table()}),
+            id="O4",
+        ),
+        Observation(
+            "gpus",
+            {"seconds": 30},
+            "nvidia-smi --query-gpu=... --format=csv -l 1",
+            (result("sh -c 'nvidia-smi' diag_kit", b"gpu, power\n0, 250\n"),),
+            Parsed("4 GPUs: 100 % utilised, 250 W of 600 W", (), {"gpus": gpu_table()}),
+            id="O5",
+        ),
+        Observation(
+            "iostat",
+            {"seconds": 30},
+            "iostat -o JSON -x -d -c -t 1 30",
+            (result("sh -c 'iostat' diag_kit", b"{}\n"),),
+            Parsed("3 kB/s read, 0.04 % iowait", (), {"disk": disk_table()}),
+            id="O6",
+        ),
+        Observation(
+            "rank_io",
+            {},
+            "cat /proc/PID/io",
+            (result("sh -c 'cat' diag_kit", b"", exit_status=1, stderr=b"cat: /proc/4001/io: Permission denied\n"),),
+            Parsed(
+                "not observed",
+                (),
+                {},
+                (),
+                ("/proc/4001/io cannot be read by this user\nnext:  log in as the user of the training",),
+            ),
+            id="O7",
+        ),
     ]
 
 
 def calculations() -> list[Calculation]:
     window = Assumption("window_s", 30.0, "log_rate (O4)", "s")
-    old = Calculation("run_hours", "total steps / step rate / ranks", 8.79, "h", ("O2", "O4"), Interval(8.3, 9.3), (Assumption("split", True, "assumed"),), "projection", {"split": True}, note="assumed that the loader is split", id="C3")
+    old = Calculation(
+        "run_hours",
+        "total steps / step rate / ranks",
+        8.79,
+        "h",
+        ("O2", "O4"),
+        Interval(8.3, 9.3),
+        (Assumption("split", True, "assumed"),),
+        "made_up_projection",
+        {"split": True},
+        note="assumed that the loader is split",
+        id="C3",
+    )
     return [
-        Calculation("printing_ranks", "times each step stands in the log", 4, "ranks", ("O3",), None, (), "printing_ranks", id="C1"),
-        Calculation("step_rate", "new metric lines / ranks that print / window", 1.4, "steps/s", ("O4", "C1"), Interval(1.33, 1.47), (window,), "rates", {"window_s": 30.0}, id="C2"),
+        Calculation(
+            "printing_ranks", "times each step stands in the log", 4, "ranks", ("O3",), None, (), "printing_ranks", id="C1"
+        ),
+        Calculation(
+            "step_rate",
+            "new metric lines / ranks that print / window",
+            1.4,
+            "steps/s",
+            ("O4", "C1"),
+            Interval(1.33, 1.47),
+            (window,),
+            "made_up_rates",
+            {"window_s": 30.0},
+            id="C2",
+        ),
         old,
-        Calculation("run_hours", "total steps / step rate", 35.17, "h", ("O2", "C2"), Interval(33.5, 37.0), (Assumption("steps", 177230, "train_4gpu.log line 15", "steps"),), "projection", {"steps": None}, supersedes="C3", id="C4"),
-        Calculation("reading_unsplit_hours", "4 ranks print, the loader is not split", 35.17, "h", ("C2",), Interval(33.5, 37.0), (), "readings", id="C5"),
-        Calculation("reading_split_hours", "4 ranks print, the loader is split, the printed length is the dataset's", 8.79, "h", ("C2",), Interval(8.4, 9.25), (), "readings", id="C6"),
-        Calculation("reading_one_printer_hours", "one rank prints", 8.79, "h", ("C2",), Interval(8.4, 9.25), (), "readings", note="ruled out by C1: each step stands in 4 lines", id="C7"),
-        Calculation("reading_burst_hours", "the window caught a burst", None, "h", ("O4",), None, (), "readings", note="one window cannot tell; look again for 60 s", id="C8"),
-        Calculation("hours_won_if_split", "whole run - whole run, if split", 26.38, "h", ("C4", "C6"), Interval(25.2, 27.7), (), "projection", id="C9"),
-        Calculation("read_gb_per_s_needed", "bytes a sample x samples/s", 0.691, "GB/s", ("O2", "C2"), None, (), "reading", id="C10"),
+        Calculation(
+            "run_hours",
+            "total steps / step rate",
+            35.17,
+            "h",
+            ("O2", "C2"),
+            Interval(33.5, 37.0),
+            (Assumption("steps", 177230, "train_4gpu.log line 15", "steps"),),
+            "made_up_projection",
+            {"steps": None},
+            supersedes="C3",
+            id="C4",
+        ),
+        Calculation(
+            "reading_unsplit_hours",
+            "4 ranks print, the loader is not split",
+            35.17,
+            "h",
+            ("C2",),
+            Interval(33.5, 37.0),
+            (),
+            "readings",
+            id="C5",
+        ),
+        Calculation(
+            "reading_split_hours",
+            "4 ranks print, the loader is split, the printed length is the dataset's",
+            8.79,
+            "h",
+            ("C2",),
+            Interval(8.4, 9.25),
+            (),
+            "readings",
+            id="C6",
+        ),
+        Calculation(
+            "reading_one_printer_hours",
+            "one rank prints",
+            8.79,
+            "h",
+            ("C2",),
+            Interval(8.4, 9.25),
+            (),
+            "readings",
+            note="ruled out by C1: each step stands in 4 lines",
+            id="C7",
+        ),
+        Calculation(
+            "reading_burst_hours",
+            "the window caught a burst",
+            None,
+            "h",
+            ("O4",),
+            None,
+            (),
+            "readings",
+            note="one window cannot tell; look again for 60 s",
+            id="C8",
+        ),
+        Calculation(
+            "hours_won_if_split",
+            "whole run - whole run, if split",
+            26.38,
+            "h",
+            ("C4", "C6"),
+            Interval(25.2, 27.7),
+            (),
+            "projection",
+            id="C9",
+        ),
+        Calculation(
+            "read_gb_per_s_needed", "bytes a sample x samples/s", 0.691, "GB/s", ("O2", "C2"), None, (), "reading", id="C10"
+        ),
     ]
 
 
 def hypotheses() -> list[Hypothesis]:
     return [
-        Hypothesis("data.dup_no_sampler", "each rank trains on the whole dataset", "each rank trains on the whole dataset (own or same order: undecided)", Status.SUPPORTED,
-                   (Reason("loader length 35446 = files 35446, one split by 4 would print 8861 or 8862", ("O2", "C4")),
-                    Reason("every learning rate of the warm-up stands in 4 lines: 4 ranks print", ("O3", "C1"))),
-                   (), {"hours_won_if_split": 26.38, "batches_per_epoch": 35446}, HoursWon(25.2, 27.7, "35.2 h less 8.8 h, if steps a rank fall by 4 and a step stays as long", 35.17),
-                   "give the loader a DistributedSampler; then the schedule is 4x too long: see the traps", "files open per rank", id="H1"),
-        Hypothesis("comm.bound", "communication dominates the step", "communication dominates the step", Status.UNDECIDED,
-                   (Reason("0.71 s a step against 0.17 s on one GPU", ("C2",)),), (), {}, HoursWon(0, 11, "0 if overlapped", 35.17), "", "tell the bandwidth: inv.tell(\"link_gb_per_s\", 50)", id="H2"),
-        Hypothesis("io.slow_storage", "local disks", "the disks cannot deliver", Status.REFUTED, (),
-                   (Reason("3 kB/s, 0.04 % iowait in this window; 0.7 GB/s are needed: page cache or a mount that iostat cannot see", ("O6", "C10")),), id="H3"),
-        Hypothesis("input.too_few_workers", "too few loader workers", "the loader cannot keep up", Status.NOT_TESTABLE, (),
-                   (Reason("bytes read per rank cannot be read by this user", ("O7",)),), id="H4"),
-        Hypothesis("healthy", "nothing is wrong", "nothing is wrong", Status.REFUTED, (), (Reason("H1 stands", ("H1",)),), id="H5"),
+        Hypothesis(
+            "data.dup_no_sampler",
+            "each rank trains on the whole dataset",
+            "each rank trains on the whole dataset (own or same order: undecided)",
+            Status.SUPPORTED,
+            (
+                Reason("loader length 35446 = files 35446, one split by 4 would print 8861 or 8862", ("O2", "C4")),
+                Reason("every learning rate of the warm-up stands in 4 lines: 4 ranks print", ("O3", "C1")),
+            ),
+            (),
+            {"hours_won_if_split": 26.38, "batches_per_epoch": 35446},
+            HoursWon(25.2, 27.7, "35.2 h less 8.8 h, if steps a rank fall by 4 and a step stays as long", 35.17),
+            "give the loader a DistributedSampler; then the schedule is 4x too long: see the traps",
+            "files open per rank",
+            id="H1",
+        ),
+        Hypothesis(
+            "comm.bound",
+            "communication dominates the step",
+            "communication dominates the step",
+            Status.UNDECIDED,
+            (Reason("0.71 s a step against 0.17 s on one GPU", ("C2",)),),
+            (),
+            {},
+            HoursWon(0, 11, "0 if overlapped", 35.17),
+            "",
+            'tell the bandwidth: inv.tell("link_gb_per_s", 50)',
+            id="H2",
+        ),
+        Hypothesis(
+            "io.slow_storage",
+            "local disks",
+            "the disks cannot deliver",
+            Status.REFUTED,
+            (),
+            (
+                Reason(
+                    "3 kB/s, 0.04 % iowait in this window; 0.7 GB/s are needed: page cache or a mount that iostat cannot see",
+                    ("O6", "C10"),
+                ),
+            ),
+            id="H3",
+        ),
+        Hypothesis(
+            "input.too_few_workers",
+            "too few loader workers",
+            "the loader cannot keep up",
+            Status.NOT_TESTABLE,
+            (),
+            (Reason("bytes read per rank cannot be read by this user", ("O7",)),),
+            id="H4",
+        ),
+        Hypothesis(
+            "healthy", "nothing is wrong", "nothing is wrong", Status.REFUTED, (), (Reason("H1 stands", ("H1",)),), id="H5"
+        ),
     ]
 
 
 def verifications() -> list[Verification]:
     return [
-        Verification("acct.lines_times_ranks", "ranks that print", {"4 ranks print": "each step 4 times", "one rank prints": "each step once"},
-                     "each of 187 steps 4 times", Status.CONFIRMED, "no step occurs once", ("O3",), {"printing_ranks": 4}, "wrong below 10 steps; 187 seen", id="V1"),
+        Verification(
+            "acct.lines_times_ranks",
+            "ranks that print",
+            {"4 ranks print": "each step 4 times", "one rank prints": "each step once"},
+            "each of 187 steps 4 times",
+            Status.CONFIRMED,
+            "no step occurs once",
+            ("O3",),
+            {"printing_ranks": 4},
+            "wrong below 10 steps; 187 seen",
+            id="V1",
+        ),
     ]
 
 
@@ -185,7 +403,9 @@ CAREFUL = NextProbe("comm.bound", "py-spy dump of the ranks", Cost.CAREFUL, 5.0,
 class StandIn:
     """What a view needs of an Investigation, with a ledger given as it is."""
 
-    def __init__(self, entries: list[Entry] | None = None, about: str = "", question: str = "Why will this run take 35 hours?") -> None:
+    def __init__(
+        self, entries: list[Entry] | None = None, about: str = "", question: str = "Why will this run take 35 hours?"
+    ) -> None:
         self.question = question
         self.host = SimpleNamespace(name="trainbox", kind="recorded", about=about)
         self.about = about
@@ -234,7 +454,18 @@ class StandIn:
         if self.fails:
             raise self.fails
         self.tell_listeners(Progress("opened_files", 10.0, self.pause_s, True))
-        tested = Verification(cause, "files open per rank", {"split": "no file at two ranks", "own order": "few", "same order": "all"}, "2 of 42 files at two ranks", Status.CONFIRMED, "a split predicts none", ("O1",), {}, "1 in 400 by chance", id=f"V{2 + len(self.asked)}")
+        tested = Verification(
+            cause,
+            "files open per rank",
+            {"split": "no file at two ranks", "own order": "few", "same order": "all"},
+            "2 of 42 files at two ranks",
+            Status.CONFIRMED,
+            "a split predicts none",
+            ("O1",),
+            {},
+            "1 in 400 by chance",
+            id=f"V{2 + len(self.asked)}",
+        )
         self.probes = self.probes[1:]
         self.enter(tested)
         return tested
@@ -243,8 +474,14 @@ class StandIn:
         old = next(e for e in self._entries if getattr(e, "id", "") == id)
         assert isinstance(old, Calculation)
         made = dataclasses.replace(
-            old, value=float(old.value or 0) * 2, interval=None, supersedes=old.id, id=f"C{11 + len(self._entries)}",
-            assumptions=tuple(dataclasses.replace(a, value=assumptions.get(a.name, a.value), source="assumed") for a in old.assumptions),
+            old,
+            value=float(old.value or 0) * 2,
+            interval=None,
+            supersedes=old.id,
+            id=f"C{11 + len(self._entries)}",
+            assumptions=tuple(
+                dataclasses.replace(a, value=assumptions.get(a.name, a.value), source="assumed") for a in old.assumptions
+            ),
         )
         self.enter(made)
         return (made,)
@@ -254,10 +491,34 @@ class StandIn:
             self.enter(entry)
         return self.findings
 
+    def hypothesize(self) -> tuple[Hypothesis, ...]:
+        return self.findings
+
+    def tell(self, name: str, value: Any, unit: str = "") -> Observation:
+        seen = Observation(
+            "told",
+            {"fact": name},
+            "",
+            (),
+            Parsed(f"{name} = {value} {unit}", (Fact(name, value, "told by the user", unit),)),
+            id=f"O{len(self._entries) + 50}",
+        )
+        self.enter(seen)
+        return seen
+
+    def calculate(self, *calculators: Any) -> tuple[Calculation, ...]:
+        return ()
+
     def cancel(self) -> None:
         self.stop.set()
 
 
 def founding(about: str = "recorded (reconstruction)") -> StandIn:
-    entries: list[Entry] = [*observations(), *calculations(), *hypotheses(), *verifications(), Note("What the kit cost trainbox: 0.4 CPU s", T0)]
+    entries: list[Entry] = [
+        *observations(),
+        *calculations(),
+        *hypotheses(),
+        *verifications(),
+        Note("What the kit cost trainbox: 0.4 CPU s", T0),
+    ]
     return StandIn(entries, about)
