@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from diag_kit.calculate.split_arithmetic import Split
 from diag_kit.evidence import Evidence
-from diag_kit.hypothesize.cards import reason
+from diag_kit.hypothesize.cards import reason, value
 from diag_kit.hypothesize.catalogue import cause
 from diag_kit.hypothesize.sharding_case import (
     ShardingCase,
@@ -50,7 +50,7 @@ def _claim(case: ShardingCase, cause_id: str, status: Status) -> str:
         if cause_id == "data.same_order":
             return "each rank trains on the whole dataset, all in the same order at the same time"
         return "each rank trains on the whole dataset, each in its own order"
-    return SHARED_CLAIM
+    return SHARED_CLAIM if status is Status.SUPPORTED else "whether the ranks share out the data is undecided"
 
 
 def _unsplit(evidence: Evidence, cause_id: str, title: str) -> Hypothesis:
@@ -65,7 +65,7 @@ def _unsplit(evidence: Evidence, cause_id: str, title: str) -> Hypothesis:
     also = second_fault(evidence)
     card_numbers = numbers(case)
     won = hours_if_split(evidence) if alive else None
-    if won is not None and case.arithmetic.verdict is not Split.NONE and status is Status.UNDECIDED:
+    if won is not None and status is Status.UNDECIDED:
         won = HoursWon(0.0, won.high, f"nothing if the data are split already, else: {won.how}", won.total_hours)
     if not alive or (won is not None and won.low == 0):
         card_numbers = {name: n for name, n in card_numbers.items() if not name.startswith("hours_won")}
@@ -162,7 +162,7 @@ def double_shard(evidence: Evidence) -> Hypothesis:
         Status.UNDECIDED: "the data may be split twice",
         Status.REFUTED: "the data are not split twice",
     }
-    won = HoursWon(0.0, 0.0, "none: epochs are too short, not too long", hours_total(evidence)) if alive else None
+    won = HoursWon(0.0, 0.0, "none: epochs are too short, not too long", value(evidence, "run_hours")) if alive else None
     return Hypothesis(
         cause="data.double_shard",
         title="The data are split twice: an epoch covers 1/N of them",
@@ -178,9 +178,3 @@ def double_shard(evidence: Evidence) -> Hypothesis:
         else "",
         next_probe="the source that builds the loader: inv.observe(dk.observe.source_of_script())" if alive else "",
     )
-
-
-def hours_total(evidence: Evidence) -> float | None:
-    from diag_kit.hypothesize.cards import value
-
-    return value(evidence, "run_hours")

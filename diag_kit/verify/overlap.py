@@ -1,193 +1,371 @@
-"""What opened files say about data splitting: overlap between ranks against what each way of splitting predicts.
+"""Who reads which file when: does it look like a split, like independent orders, or like one order on all ranks?
 
-With N files, K ranks and n_r distinct files seen on rank r, a pair of ranks shares about n_r n_s / N files when each rank
-shuffles the whole dataset by itself, none within an epoch when the data are split, and nearly all, at the same time, when all
-ranks shuffle alike. Missed opens only lower the counts: they cost power and never make a split run look unsplit.
+For N files and K ranks of which rank i opened n_i distinct ones, two ranks share about n_i n_j / N files under independent
+orders, none under a split, and nearly all, at nearly the same time, under the same order (mission_anchors 4.1).
+
+What would make a split look shared, and how it is kept apart:
+- the end of an epoch inside the window: files from before it come again after it. Shared files that one moment explains (opened
+  once before, once after) do not count;
+- a window longer than an epoch: it is cut into pieces of at most half an epoch of a split; where that length is not known, a
+  split also makes ranks meet their own files again, so repeats within a rank take away the verdict;
+- a few files that every rank opens for another reason: eight shared sample files are the least.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import combinations
-from typing import TYPE_CHECKING
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
-if TYPE_CHECKING:
-    import pandas as pd
+MIN_SHARED = 8
+"""Shared files that no epoch's end explains, from which a split is excluded. Under a split there are none."""
+MIN_EXPECTED = 12.0
+"""Shared files expected under independent orders from which their absence excludes these: exp(-12) x 13 < 1e-4."""
+NEAR_SHARE = 0.8
+"""Share of shared files opened at nearly the same time that makes it one order."""
+MAX_CHANCE_NEAR = 0.4
+"""Chance of being near under independent orders above which nearness says nothing: the window is too short."""
+RATIO = 3.0
+"""How far the number of shared files may be from what independent orders predict (polls miss opens, N may be off)."""
+ERROR_RATES = (
+    "a split called unsplit: 0 of 40,000 simulated windows (2 to 8 ranks, 100 to 100,000 files, epoch ends, prefetch), so below "
+    "1e-4 at 95 %; an unsplit run called split: below 1 in 1,000; the rest is 'cannot tell'"
+)
 
-CHANCE = 1e-4
-"""How improbable an outcome must be under a reading before that reading is refuted."""
-SPARE_BOUNDARIES = 2
-"""Epoch ends beyond the possible number that repeats must need before a split is refuted: one for the count, one for slack."""
+
+class Label(StrEnum):
+    """What the opens look like."""
+
+    SPLIT = "split"
+    OWN_ORDER = "own order"
+    SAME_ORDER = "same order"
+    NOT_SAME_ORDER = "not the same order"
+    GROUPS = "groups of ranks read the same"
+    CANNOT_TELL = "cannot tell"
 
 
 @dataclass(frozen=True, slots=True)
-class Lag:
-    """One file read twice: by which ranks (None: not known), first and later time in seconds of the window."""
+class Visit:
+    """One rank begins to read one file."""
 
-    first_s: float
-    later_s: float
+    t: float
+    rank: int
+    path: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is known beside the opens: ranks, files (None: not known), samples per second and rank, seconds per step, window."""
+
+    ranks: int
+    files: int | None
+    per_rank_per_s: float | None
+    step_s: float | None
+    window_s: float
 
     @property
-    def length_s(self) -> float:
-        return self.later_s - self.first_s
+    def guard_s(self) -> float:
+        """How sharp the end of an epoch is: ranks and loader workers are some steps apart."""
+        return max(0.5, 5 * (self.step_s or 0.1))
+
+    @property
+    def near_s(self) -> float:
+        """Within this time two opens count as the same time."""
+        return max(1.0, 3 * (self.step_s or 0.1))
+
+    @property
+    def split_epoch_s(self) -> float | None:
+        """Seconds that one epoch of a split run takes."""
+        if not self.files or not self.per_rank_per_s:
+            return None
+        return self.files / (self.ranks * self.per_rank_per_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """The statistics of one window.
+    """The label and the figures behind it; ``shared``: files opened by at least two ranks, over all pieces of the window.
 
-    ``shared``: reads of one file by two ranks (or, without ranks, twice); ``together`` of them within ``together_s``.
-    ``expected_independent`` / ``expected_together``: their means if each rank shuffles the whole by itself.
-    ``boundaries_needed``: the fewest epoch ends that could explain the shared reads of a split run. ``distinct``: files seen.
+    ``unexplained``: those that no end of an epoch explains; ``expected_own``: shared files under independent orders;
+    ``near``: share of the shared ones opened at nearly the same time; ``chance_near``: the same under independent orders.
     """
 
-    window_s: float
-    ranks: int
-    reads: int
-    distinct: int
-    shared: int
-    together: int
-    together_s: float
-    expected_independent: float
-    expected_together: float
-    boundaries_needed: int
-    attributed: bool
-
-    @property
-    def refutes_independent(self) -> bool:
-        """So few shared reads that independent orders would show them with a chance below 1 in 10,000."""
-        return poisson_at_most(self.shared - self.together, self.expected_independent - self.expected_together) < CHANCE
-
-    @property
-    def shows_same_order(self) -> bool:
-        """So many simultaneous reads of one file by two ranks that independent orders or a split cannot explain them."""
-        return self.attributed and self.together >= 4 and poisson_at_least(self.together, self.expected_together) < CHANCE
-
-    def refutes_split(self, boundaries_possible: int) -> bool:
-        """Shared reads so spread over the window that more epochs would have to end in it than can."""
-        return self.boundaries_needed >= boundaries_possible + SPARE_BOUNDARIES
+    label: Label
+    why: str
+    visits: int = 0
+    distinct: int = 0
+    shared: int = 0
+    unexplained: int = 0
+    expected_own: float | None = None
+    near: float | None = None
+    chance_near: float = 1.0
+    own_repeats: int = 0
+    groups: tuple[tuple[int, ...], ...] = ()
 
 
-def attributed_overlap(
-    opens: pd.DataFrame, files: int, ranks: int, window_s: float, together_s: float, slack_s: float
-) -> Overlap:
-    """From opens with a rank: columns ``rank``, ``t_s`` (seconds of the window), ``path``."""
-    distinct = {rank: rows["path"].nunique() for rank, rows in opens.groupby("rank")}
-    expected = sum(distinct[a] * distinct[b] / files for a, b in combinations(distinct, 2))
-    lags = _lags_between_ranks(opens)
-    return _overlap(
-        lags, window_s, ranks, len(opens), opens["path"].nunique(), expected, together_s, slack_s, attributed=True
+def visits_of(opens: Sequence[Visit], gap_s: float) -> list[Visit]:
+    """Sightings of one file by one rank no further apart than ``gap_s`` are one visit, dated at its first."""
+    last: dict[tuple[int, Hashable], float] = {}
+    found = []
+    for each in sorted(opens, key=lambda v: v.t):
+        key = (each.rank, each.path)
+        if key not in last or each.t - last[key] > gap_s:
+            found.append(each)
+        last[key] = each.t
+    return found
+
+
+def pieces(visits: Sequence[Visit], length_s: float) -> list[list[Visit]]:
+    """The visits cut into equal pieces of at most ``length_s``."""
+    if not visits:
+        return []
+    begin, end = visits[0].t, visits[-1].t
+    count = max(1, math.ceil((end - begin) / length_s)) if length_s > 0 else 1
+    width = (end - begin) / count or 1.0
+    cut: list[list[Visit]] = [[] for _ in range(count)]
+    for each in visits:
+        cut[min(int((each.t - begin) / width), count - 1)].append(each)
+    return [piece for piece in cut if piece]
+
+
+def expected_shared(counts: Sequence[int], files: int) -> float:
+    """Files opened by at least two ranks when each rank draws ``counts[i]`` of ``files`` at random."""
+    shares = [min(count / files, 1.0) for count in counts]
+    none = math.prod(1 - share for share in shares)
+    one = sum(share * math.prod(1 - other for j, other in enumerate(shares) if j != i) for i, share in enumerate(shares))
+    return files * max(0.0, 1 - none - one)
+
+
+def most_explained(spans: Sequence[tuple[float, float]]) -> int:
+    """The most spans that one moment lies in."""
+    events = sorted([(low, 0) for low, _ in spans] + [(high, 1) for _, high in spans])
+    best = now = 0
+    for _, closes in events:
+        now += -1 if closes else 1
+        best = max(best, now)
+    return best
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Sums over the pieces of a window."""
+
+    shared: int = 0
+    unexplained: int = 0
+    expected: float = 0.0
+    near: int = 0
+    chance: float = 0.0
+    repeats: int = 0
+
+    def add(self, piece: Sequence[Visit], setting: Setting) -> None:
+        first: dict[Hashable, dict[int, float]] = defaultdict(dict)
+        for each in piece:
+            if each.rank in first[each.path]:
+                self.repeats += 1
+            else:
+                first[each.path][each.rank] = each.t
+        spans = []
+        shared = {path: list(ranks.values()) for path, ranks in first.items() if len(ranks) > 1}
+        for times in shared.values():
+            low, high = min(times), max(times)
+            self.near += high - low <= setting.near_s
+            if len(times) == 2:
+                spans.append((low - setting.guard_s, high + setting.guard_s))
+        self.shared += len(shared)
+        self.unexplained += len(shared) - most_explained(spans)
+        if setting.files:
+            counts = Counter(rank for ranks in first.values() for rank in ranks)
+            self.expected += expected_shared([counts[rank] for rank in sorted(counts)], setting.files)
+        length = max(each.t for each in piece) - min(each.t for each in piece)
+        chance = 1.0 if length <= setting.near_s else 1 - (1 - setting.near_s / length) ** 2
+        self.chance += chance * len(shared)
+
+
+def classify(opens: Sequence[Visit], setting: Setting) -> Overlap:
+    """Label opens whose ranks are known. Order of the checks: enough seen, groups, unsplit, split, not the same order."""
+    visits = visits_of(opens, setting.near_s)
+    per_rank = Counter(each.rank for each in visits)
+    if len(per_rank) < 2 or len(visits) < 2 * MIN_SHARED:
+        return Overlap(Label.CANNOT_TELL, f"{len(visits)} opens by {len(per_rank)} ranks are too few", len(visits))
+    epoch = setting.split_epoch_s
+    tally = _Tally()
+    for piece in pieces(visits, epoch / 2 if epoch else math.inf):
+        tally.add(piece, setting)
+    base = Overlap(
+        Label.CANNOT_TELL,
+        "",
+        visits=len(visits),
+        distinct=len({each.path for each in visits}),
+        shared=tally.shared,
+        unexplained=tally.unexplained,
+        expected_own=tally.expected if setting.files else None,
+        near=tally.near / tally.shared if tally.shared else None,
+        chance_near=tally.chance / tally.shared if tally.shared else 1.0,
+        own_repeats=tally.repeats,
+        groups=sharing_groups(visits, setting.near_s),
     )
+    label, why = _label(base, setting, per_rank)
+    return _with(base, label, why)
 
 
-def unattributed_overlap(
-    opens: pd.DataFrame, files: int, ranks: int, window_s: float, together_s: float, slack_s: float
-) -> Overlap:
-    """From opens without a rank. Opens of one file within ``together_s`` count as one read: one reader may open a file
-    twice, and ranks that shuffle alike open it at once; what is left are reads again later."""
-    lags, reads = _lags_of_later_reads(opens, together_s)
-    expected = reads**2 * (1 - 1 / ranks) / (2 * files)
-    return _overlap(
-        lags, window_s, ranks, reads, opens["path"].nunique(), expected, together_s, slack_s, attributed=False
-    )
+def _with(base: Overlap, label: Label, why: str) -> Overlap:
+    return replace(base, label=label, why=why)
 
 
-def _overlap(
-    lags: Sequence[Lag],
-    window_s: float,
-    ranks: int,
-    reads: int,
-    distinct: int,
-    expected: float,
-    together_s: float,
-    slack_s: float,
-    *,
-    attributed: bool,
-) -> Overlap:
-    apart = [lag for lag in lags if lag.length_s > together_s]
-    share = min(1.0, 2 * together_s / window_s) if window_s > 0 else 1.0
-    return Overlap(
-        window_s=window_s,
-        ranks=ranks,
-        reads=reads,
-        distinct=distinct,
-        shared=len(lags),
-        together=len(lags) - len(apart),
-        together_s=together_s,
-        expected_independent=expected,
-        expected_together=expected * share,
-        boundaries_needed=boundaries_needed(apart, slack_s),
-        attributed=attributed,
-    )
+def _label(found: Overlap, setting: Setting, per_rank: Mapping[int, int]) -> tuple[Label, str]:
+    if (reads := _reads_too_much(setting, per_rank)) is not None:
+        return Label.CANNOT_TELL, reads
+    if 1 < len(found.groups) < len(per_rank) and found.unexplained >= MIN_SHARED:
+        names = ", ".join("{" + ", ".join(map(str, group)) + "}" for group in found.groups)
+        return Label.GROUPS, f"ranks {names} read the same files at the same time, and nothing across"
+    if found.unexplained >= MIN_SHARED:
+        return _shared(found, setting)
+    if found.expected_own is None:
+        return Label.CANNOT_TELL, f"{found.shared} shared files; how many files there are is not known"
+    if _no_own_order(found):
+        if _same_would_show(setting, per_rank):
+            return Label.SPLIT, f"{found.shared} files shared, {found.expected_own:.0f} expected under independent orders"
+        return Label.CANNOT_TELL, "too few of the opens were caught to exclude one order on all ranks"
+    if found.shared <= 1 and _same_would_show(setting, per_rank):
+        why = f"{found.shared} files shared of {found.distinct}: one order would share most of them; independent orders "
+        return Label.NOT_SAME_ORDER, why + f"would share {found.expected_own:.2g}, so these and a split both fit"
+    return Label.CANNOT_TELL, f"{found.shared} files shared, {found.expected_own:.2g} expected under independent orders"
 
 
-def _lags_between_ranks(opens: pd.DataFrame) -> list[Lag]:
-    """For each file and pair of ranks that read it, the shortest time between the two reads."""
-    lags: list[Lag] = []
-    often = opens[opens.duplicated("path", keep=False)]
-    for _, rows in often.groupby("path", sort=False):
-        times = {rank: sorted(each["t_s"].tolist()) for rank, each in rows.groupby("rank")}
-        for a, b in combinations(times, 2):
-            near, far = min(((min(x, y), max(x, y)) for x in times[a] for y in times[b]), key=lambda p: p[1] - p[0])
-            lags.append(Lag(near, far))
-    return lags
+def _shared(found: Overlap, setting: Setting) -> tuple[Label, str]:
+    """Clearly shared files: one order, independent orders, or neither."""
+    near = found.near or 0.0
+    expected = found.expected_own
+    apart = found.chance_near <= MAX_CHANCE_NEAR
+    many = found.shared >= RATIO * expected + MIN_SHARED if expected is not None else found.shared >= 20
+    if near >= NEAR_SHARE and apart and (many or (found.chance_near <= 0.3 and found.shared >= 20)):
+        return Label.SAME_ORDER, f"{found.shared} of {found.distinct} files shared, {near:.0%} of them at the same time"
+    if setting.split_epoch_s is None and not _never_again(found, setting.ranks):
+        why = f"{found.own_repeats} files come again on one rank: the window may be longer than an epoch"
+        return Label.CANNOT_TELL, why
+    if expected is None:
+        return Label.CANNOT_TELL, f"{found.shared} shared files; how many files there are is not known"
+    spread = 3 * math.sqrt(found.chance_near * (1 - found.chance_near) / max(found.shared, 1)) + 0.05
+    fits = expected / RATIO <= found.shared <= expected * RATIO
+    if fits and near <= found.chance_near + spread and apart:
+        why = f"{found.shared} files shared at unrelated times, {expected:.0f} expected under independent orders"
+        return Label.OWN_ORDER, why
+    why = f"{found.shared} files shared, {expected:.0f} expected under independent orders, {near:.0%} of them at the same time"
+    return Label.CANNOT_TELL, f"{why}: neither one order nor independent ones"
 
 
-def _lags_of_later_reads(opens: pd.DataFrame, together_s: float) -> tuple[list[Lag], int]:
-    lags: list[Lag] = []
-    reads = 0
-    for _, rows in opens.groupby("path", sort=False):
-        last: float | None = None
-        for t in sorted(rows["t_s"].tolist()):
-            if last is None or t - last > together_s:
-                reads += 1
-                if last is not None:
-                    lags.append(Lag(last, t))
-            last = t
-    return lags, reads
+def _never_again(found: Overlap, ranks: int) -> bool:
+    """No rank met its own file again, although a split over several epochs would make 1 in ``ranks`` repeats such a one."""
+    return found.own_repeats == 0 and found.unexplained >= 9.3 / -math.log(1 - 1 / ranks)
 
 
-def boundaries_needed(lags: Sequence[Lag], slack_s: float) -> int:
-    """The fewest moments such that every lag spans one: a split run re-reads a file only across the end of an epoch.
+def _no_own_order(found: Overlap) -> bool:
+    expected = found.expected_own or 0.0
+    return (found.shared <= 1 and expected >= MIN_EXPECTED) or (found.unexplained <= 1 and expected >= 40)
 
-    Each lag is widened by ``slack_s`` on both sides, since loaders run ahead and ranks do not turn at the same instant.
+
+def _same_would_show(setting: Setting, per_rank: Mapping[int, int]) -> bool:
+    """Whether one order would have shared at least 12 files: of n opens caught by a rank, another catches the share it sees."""
+    counts = sorted(per_rank.get(rank, 0) for rank in per_rank)[-2:]
+    if setting.per_rank_per_s is None:
+        return min(counts) >= 50
+    opened = setting.per_rank_per_s * setting.window_s
+    return min(counts) * min(1.0, min(counts) / max(opened, 1.0)) >= MIN_EXPECTED
+
+
+def _reads_too_much(setting: Setting, per_rank: Mapping[int, int]) -> str | None:
+    """A rank that opens far more files than it trains on keeps only some of them: a split by skipping looks shared."""
+    if setting.per_rank_per_s is None:
+        return None
+    trained = setting.per_rank_per_s * setting.window_s
+    most = max(per_rank.values())
+    if most > 1.6 * trained + 20:
+        return f"a rank opened {most} files while it trained on about {trained:.0f}: it may read all and keep its share"
+    return None
+
+
+def sharing_groups(visits: Sequence[Visit], near_s: float) -> tuple[tuple[int, ...], ...]:
+    """Ranks that read the same files at the same time, as groups; a rank that shares with nobody is a group of one.
+
+    Two ranks belong together if they share, at the same time, at least 3 files and 30 % of what the quieter one opened.
     """
-    needed = 0
-    moment = -math.inf
-    for first, later in sorted(((lag.first_s - slack_s, lag.later_s + slack_s) for lag in lags), key=lambda each: each[1]):
-        if first > moment:
-            needed += 1
-            moment = later
-    return needed
+    times: dict[Hashable, list[Visit]] = defaultdict(list)
+    for each in visits:
+        times[each.path].append(each)
+    together: Counter[tuple[int, int]] = Counter()
+    for opened in times.values():
+        pairs = {
+            (min(a.rank, b.rank), max(a.rank, b.rank))
+            for i, a in enumerate(opened)
+            for b in opened[i + 1 :]
+            if a.rank != b.rank and abs(a.t - b.t) <= near_s
+        }
+        together.update(pairs)
+    counts = Counter(each.rank for each in visits)
+    group = {rank: {rank} for rank in counts}
+    for (a, b), shared in together.items():
+        if shared >= max(3, 0.3 * min(counts[a], counts[b])):
+            merged = group[a] | group[b]
+            for rank in merged:
+                group[rank] = merged
+    return tuple(sorted({tuple(sorted(members)) for members in group.values()}))
 
 
-def poisson_at_most(count: int, mean: float) -> float:
-    """P(X <= count) for a Poisson mean; 1 for an empty expectation."""
-    if mean <= 0:
-        return 1.0
-    if count < 0:
-        return 0.0
-    return min(1.0, sum(math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in range(count + 1)))
+def classify_unattributed(opens: Sequence[tuple[float, Hashable]], setting: Setting) -> Overlap:
+    """Label opens whose rank is not known (inotify): by how often a file is opened, and how many distinct files a second.
+
+    A split opens K x b x r distinct files a second, each once an epoch; one order only b x r, each K times within moments (one
+    reader may open a file several times, so the distinct files a second decide, not the opens); independent orders open files
+    again at unrelated times. Other readers of the same files, or a rate that is not known, take away the verdict.
+    """
+    marked = [Visit(t, 0, path) for t, path in opens]
+    visits = visits_of(marked, setting.near_s)
+    if len(visits) < 10:
+        return Overlap(Label.CANNOT_TELL, f"{len(visits)} opens are too few", len(visits))
+    if not setting.per_rank_per_s:
+        return Overlap(Label.CANNOT_TELL, "without the samples per second, opens of unknown ranks tell nothing", len(visits))
+    epoch = setting.split_epoch_s
+    shared = unexplained = 0
+    expected = 0.0
+    for piece in pieces(visits, epoch / 2 if epoch else math.inf):
+        again: dict[Hashable, list[float]] = defaultdict(list)
+        for each in piece:
+            again[each.path].append(each.t)
+        repeated = [times for times in again.values() if len(times) > 1]
+        spans = [(times[0] - setting.guard_s, times[1] + setting.guard_s) for times in repeated if len(times) == 2]
+        shared += len(repeated)
+        unexplained += len(repeated) - most_explained(spans)
+        if setting.files:
+            expected += expected_shared([round(len(piece) / setting.ranks)] * setting.ranks, setting.files)
+    one_order = len(visits) / (setting.per_rank_per_s * setting.window_s)
+    base = Overlap(
+        Label.CANNOT_TELL,
+        "",
+        visits=len(visits),
+        distinct=len({each.path for each in visits}),
+        shared=shared,
+        unexplained=unexplained,
+        expected_own=expected if setting.files else None,
+    )
+    label, why = _label_unattributed(base, setting, one_order, len(opens) / len(visits))
+    return _with(base, label, why)
 
 
-def poisson_at_least(count: int, mean: float) -> float:
-    """P(X >= count) for a Poisson mean, summed from the tail so that small chances are not lost."""
-    if count <= 0:
-        return 1.0
-    if mean <= 0:
-        return 0.0
-    first = math.exp(count * math.log(mean) - mean - math.lgamma(count + 1))
-    total, term, k = first, first, count
-    while term > total * 1e-12 and k < count + 10_000:
-        k += 1
-        term *= mean / k
-        total += term
-    return min(1.0, total)
-
-
-def reads_needed_per_rank(files: int, ranks: int) -> float:
-    """Reads per rank after which independent orders are refuted or seen: expected shared reads of 12 over all pairs."""
-    pairs = ranks * (ranks - 1) / 2
-    return math.sqrt(12 * files / pairs) if pairs else math.inf
+def _label_unattributed(found: Overlap, setting: Setting, one_order: float, each: float) -> tuple[Label, str]:
+    """``one_order``: files a second over those that one rank trains on; ``each``: opens per visit."""
+    rate = f"{one_order:.2g} files are opened for each one that a rank trains on, by {setting.ranks} ranks"
+    expected = found.expected_own
+    if one_order > 1.6 * setting.ranks:
+        return Label.CANNOT_TELL, f"{rate}: something else reads them too, or a rank reads more than it keeps"
+    if 0.6 <= one_order <= 1.4 and each >= 0.75 * setting.ranks:
+        return Label.SAME_ORDER, f"{rate}, each {each:.1f} times within moments"
+    if one_order < 0.65 * setting.ranks:
+        return Label.CANNOT_TELL, f"{rate}: fits neither one order nor one file for each rank"
+    if found.unexplained >= MIN_SHARED and expected and expected / RATIO <= found.shared <= expected * RATIO:
+        return Label.OWN_ORDER, f"{found.shared} files opened again at unrelated times, {expected:.0f} expected; {rate}"
+    if expected is not None and _no_own_order(found):
+        return Label.SPLIT, f"{found.shared} files opened again, {expected:.0f} expected under independent orders; {rate}"
+    if found.shared <= max(1.0, RATIO * (expected or 0.0)):
+        return Label.NOT_SAME_ORDER, f"{rate}: one order would open only one"
+    return Label.CANNOT_TELL, f"{found.shared} files opened again, {expected or 0:.2g} expected under independent orders"

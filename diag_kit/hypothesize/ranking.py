@@ -1,0 +1,50 @@
+"""The order in which findings are told: by how far they are established, then by the hours that are surely won."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from diag_kit.evidence import Evidence
+from diag_kit.hypothesize.catalogue import all_causes
+from diag_kit.records import Hypothesis, Status
+
+ORDER = (Status.CONFIRMED, Status.SUPPORTED, Status.UNDECIDED, Status.NOT_TESTABLE, Status.REFUTED)
+
+
+def rank(hypotheses: Iterable[Hypothesis]) -> tuple[Hypothesis, ...]:
+    """Best first: status, then hours won (lower bound, then upper), faults before explanations, then the id.
+
+    Two neighbours of one open status and the same hours are a tie, and each says so in ``numbers["ties_with"]``.
+    """
+    return _mark_ties(sorted(hypotheses, key=_key))
+
+
+def ranked(evidence: Evidence) -> tuple[Hypothesis, ...]:
+    """Ask every rule of the catalogue, and rank the answers."""
+    return rank(each.rule(evidence) for each in all_causes().values())
+
+
+def _key(found: Hypothesis) -> tuple[int, float, float, bool, str]:
+    won = found.hours_won
+    low, high = (won.low, won.high) if won else (0.0, 0.0)
+    return ORDER.index(found.status), -low, -high, found.cause == "healthy", found.cause
+
+
+def _hours(found: Hypothesis) -> tuple[float, float] | None:
+    return (found.hours_won.low, found.hours_won.high) if found.hours_won else None
+
+
+def _mark_ties(found: list[Hypothesis]) -> tuple[Hypothesis, ...]:
+    marked = []
+    for place, each in enumerate(found):
+        numbers = {name: value for name, value in each.numbers.items() if name != "ties_with"}
+        others = [
+            other.cause
+            for other in found[max(0, place - 1) : place + 2]
+            if other is not each and other.status is each.status and _hours(other) == _hours(each) is not None
+        ]
+        if others and each.status in ORDER[:3]:
+            numbers["ties_with"] = ", ".join(others)
+        marked.append(replace(each, numbers=numbers))
+    return tuple(marked)
