@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from diag_kit.verify.overlap import (
+from diag_kit.verify.shared_reads import (
     Lag,
     attributed_overlap,
     boundaries_needed,
