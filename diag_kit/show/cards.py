@@ -182,8 +182,8 @@ def blocks(low: float, high: float, total: float) -> str:
     """Hours won as a bar of blocks: full up to the lower bound, open up to the upper, of the whole run."""
     if total <= 0:
         return ""
-    full = round(BLOCKS * max(0.0, min(low, total)) / total)
-    up_to = max(full, round(BLOCKS * max(0.0, min(high, total)) / total))
+    full = int(BLOCKS * max(0.0, min(low, total)) / total + 0.5)
+    up_to = max(full, int(BLOCKS * max(0.0, min(high, total)) / total + 0.5))
     return "■" * full + "□" * (up_to - full) + "·" * (BLOCKS - up_to)
 
 

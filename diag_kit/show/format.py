@@ -14,7 +14,6 @@ from diag_kit.records import Calculation, HoursWon, Hypothesis, Interval, Value
 
 UNKNOWN = "not known"
 _COUNTS = {"", "steps", "samples", "ranks", "lines", "files", "rows"}
-_BIDI = {0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 
 
 def decimals(value: float, digits: int = 3) -> int:
@@ -166,9 +165,9 @@ def _spelt(char: str, keep_lines: bool) -> str:
         return char
     if char == "\n":
         return " "
+    if char.isprintable():
+        return char
+    if unicodedata.category(char) == "Zs":
+        return " "
     code = ord(char)
-    if code < 0x20 or 0x7F <= code < 0xA0:
-        return f"\\x{code:02x}"
-    if code in _BIDI or unicodedata.category(char) in ("Cf", "Cs", "Co", "Zl", "Zp"):
-        return f"\\u{code:04x}"
-    return char
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -28,7 +28,12 @@ def by_time(table: pd.DataFrame, value: str, group: str | None = None, rows: int
     stretches = max(1, rows // (3 * groups))
     begin, end = known["t"].iloc[0], known["t"].iloc[-1]
     length_s = max((end - begin).total_seconds(), 1e-9)
-    place = ((known["t"] - begin).dt.total_seconds() / length_s * stretches).astype("int64").clip(upper=stretches - 1)
+    place = (
+        ((known["t"] - begin).dt.total_seconds() / length_s * stretches)
+        .astype("int64")
+        .clip(upper=stretches - 1)
+        .rename("stretch")
+    )
     keys = [place, known[group]] if group else [place]
     grouped = known.groupby(keys, sort=False, observed=True)
     extremes = pd.concat([known.loc[grouped[value].idxmin()], known.loc[grouped[value].idxmax()]])

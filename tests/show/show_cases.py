@@ -60,7 +60,7 @@ def metrics_table(ranks: int = 4, steps: int = 187) -> pd.DataFrame:
         for step in range(steps)
         for rank in range(ranks)
     ]
-    table = pd.DataFrame(rows).astype({"rank": "Int64", "step": "Int64"})
+    table = pd.DataFrame(rows, columns=["rank", "t", "step", "lr", "loss"]).astype({"rank": "Int64", "step": "Int64"})
     table["t"] = table["t"].astype("datetime64[us, UTC]")
     return table
 
@@ -110,7 +110,7 @@ def opens_table(ranks: int = 4, files: int = 20, shared: int = 2) -> pd.DataFram
     rows = []
     for rank in range(ranks):
         for place in range(files):
-            path = f"/data/hidden/data_{place}.pt" if place < shared else f"/data/hidden/data_{100 * rank + place}.pt"
+            path = f"/data/hidden/data_{place}.pt" if place < shared else f"/data/hidden/data_{10_000 * (rank + 1) + place}.pt"
             rows.append(
                 {
                     "t": T0 + timedelta(seconds=0.5 * place + 0.1 * rank),
@@ -120,7 +120,7 @@ def opens_table(ranks: int = 4, files: int = 20, shared: int = 2) -> pd.DataFram
                     "via": "poll",
                 }
             )
-    table = pd.DataFrame(rows).astype({"rank": "Int64", "pid": "Int64"})
+    table = pd.DataFrame(rows, columns=["t", "rank", "pid", "path", "via"]).astype({"rank": "Int64", "pid": "Int64"})
     table["t"] = table["t"].astype("datetime64[us, UTC]")
     return table
 
