@@ -1,0 +1,175 @@
+"""Page one: question, answer, impact, what was done, what it won."""
+
+from __future__ import annotations
+
+from diag_kit.postmortem.document import (
+    Block,
+    Bullets,
+    Line,
+    Notice,
+    Paragraph,
+    Section,
+    Table,
+    code,
+    line,
+    mark,
+    strong,
+)
+from diag_kit.postmortem.impact import claimed_line, hours_line, ranks_of, realised, run_hours
+from diag_kit.postmortem.ledger import Finding, Ledger
+from diag_kit.postmortem.wording import STATUS_WORDS, counted, duration, time_text
+from diag_kit.records import Cost, Status
+
+OPEN = (Status.CONFIRMED, Status.SUPPORTED, Status.UNDECIDED)
+MANY = 3
+"""How many further findings page one names; all stand in the section on hypotheses."""
+
+RECONSTRUCTION = (
+    "This is a reconstruction: the data behind it were rebuilt from published figures, not recorded on the host itself."
+)
+
+
+def about_lines(ledger: Ledger) -> tuple[Line, ...]:
+    """The lines under the title: what kind of record this is, and of which host."""
+    lines: list[Line] = []
+    if ledger.is_reconstruction:
+        lines.append(line(mark(RECONSTRUCTION)))
+    kind = ledger.about or f"live, over {ledger.host_kind}"
+    lines.append(line("Host ", code(ledger.host_name), f", {kind}. All times are UTC. ", window(ledger)))
+    return tuple(lines)
+
+
+def title(ledger: Ledger) -> str:
+    prefix = "Postmortem (reconstruction)" if ledger.is_reconstruction else "Postmortem"
+    return f"{prefix}: {ledger.question or 'no question was noted'}"
+
+
+def window(ledger: Ledger) -> str:
+    starts = [result.started for each in ledger.observations for result in each.results]
+    if not starts:
+        return "No command was run."
+    return f"Observed from {time_text(min(starts))} to {time_text(max(starts))}."
+
+
+def first_page(ledger: Ledger) -> tuple[Section, ...]:
+    return (
+        Section("Question", "question", (Paragraph(line(strong(ledger.question or "No question was noted."))),)),
+        Section("Answer", "answer", _answer(ledger)),
+        Section("Impact", "impact", _impact(ledger)),
+        Section("What was done", "done", (_done(ledger),)),
+        Section("What it won", "won", _won(ledger)),
+    )
+
+
+def _answer(ledger: Ledger) -> tuple[Block, ...]:
+    standing = ledger.with_status(*OPEN)
+    if not ledger.findings:
+        return (Paragraph(line("None yet: no hypotheses have been formed in this record.")),)
+    if not standing:
+        return (Paragraph(line("None yet: every cause that was considered is refuted or not testable here.")),)
+    # Ranked by hours, an undecided cause can stand before a supported one: here the better established goes first.
+    ordered = sorted(standing, key=lambda finding: OPEN.index(finding.status))
+    top, rest = ordered[0], ordered[1:]
+    blocks: list[Block] = [_claim(top, ledger)]
+    unbacked = [each for each in top.hypothesis.evidence_for if not ledger.is_backed(each)]
+    if unbacked or not top.hypothesis.evidence_for:
+        blocks.append(Notice(_unbacked_text(len(unbacked), len(top.hypothesis.evidence_for))))
+    if rest:
+        also = [
+            line(code(each.hypothesis.cause), f" {each.status.value}: {each.hypothesis.claim}") for each in rest[:MANY]
+        ]
+        if len(rest) > MANY:
+            also.append(line(f"and {len(rest) - MANY} more, in the section on hypotheses"))
+        blocks += [Paragraph(line("Also standing:")), Bullets(tuple(also))]
+    return tuple(blocks)
+
+
+def _claim(finding: Finding, ledger: Ledger) -> Paragraph:
+    by = line(" (decided by ", ledger.cite(finding.decided_by), ")") if finding.decided_by else ()
+    found = finding.hypothesis
+    return Paragraph(
+        line(
+            strong(found.claim),
+            " ",
+            code(found.cause),
+            ": ",
+            strong(finding.status.value),
+            f" ({STATUS_WORDS[finding.status]})",
+            by,
+            ".",
+        )
+    )
+
+
+def _unbacked_text(unbacked: int, given: int) -> Line:
+    if not given:
+        return line(mark("No evidence for this claim is written down in this record."))
+    return line(
+        mark(f"{unbacked} of {given} reasons for this claim cannot be traced to a card that stands: see Evidence.")
+    )
+
+
+def _impact(ledger: Ledger) -> tuple[Block, ...]:
+    ranks = ranks_of(ledger)
+    run = run_hours(ledger)
+    items: list[Line] = []
+    if run is not None:
+        whole = hours_line(float(run.value or 0), run.interval, ranks)
+        items.append(line(strong("The run as it goes: "), whole, ", ", ledger.cite(run.id)))
+    else:
+        items.append(line(strong("The run as it goes: "), "not known: no projection stands in this record"))
+    for finding in ledger.with_status(Status.CONFIRMED, Status.SUPPORTED):
+        won = finding.hypothesis.hours_won
+        if won is not None:
+            claimed = claimed_line(finding.hypothesis, ranks)
+            how = f" ({won.how})" if won.how else ""
+            items.append(
+                line(strong("Of this avoidable, as claimed: "), claimed, ", ", code(finding.hypothesis.cause), how)
+            )
+    note = "These hours are projected for the whole run if nothing changes; they are not hours already spent."
+    if ranks is not None:
+        note += f" GPU-hours are hours x {counted(ranks.count, 'rank')}, one GPU each ({ranks.source})."
+        note += "".join(f" Beware: {name} says {count}." for name, count in ranks.others)
+    return (Bullets(tuple(items)), Paragraph(line(note)))
+
+
+def _done(ledger: Ledger) -> Bullets:
+    items = [_observed(ledger)]
+    made = len(ledger.calculations)
+    gone = len(ledger.superseded_by)
+    if made:
+        items.append(line(f"{counted(made, 'calculation')}, of which {gone} superseded and kept (see Calculations)."))
+    if ledger.findings:
+        tests = counted(len(ledger.verifications), "deciding test")
+        items.append(line(f"{counted(len(ledger.findings), 'possible cause')} weighed, {tests} judged."))
+    fixes = [each for each in ledger.with_status(Status.CONFIRMED, Status.SUPPORTED) if each.hypothesis.fix]
+    items += [line("Fix proposed for ", code(each.hypothesis.cause), f": {each.hypothesis.fix}") for each in fixes]
+    return Bullets(tuple(items))
+
+
+def _observed(ledger: Ledger) -> Line:
+    results = [result for each in ledger.observations for result in each.results]
+    careful = sum(each.cost is Cost.CAREFUL for each in ledger.observations)
+    failed = sum(not each.ok for each in ledger.observations)
+    text = f"{counted(len(ledger.observations), 'observation')} with {counted(len(results), 'command')}"
+    text += f", {duration(sum(result.duration_s for result in results))} of command time in all"
+    text += f"; {careful} of them paused or loaded something, with consent" if careful else "; all read-only"
+    text += f"; {failed} incomplete or failed" if failed else ""
+    return line(text + ". Nothing on the host was changed by the kit.")
+
+
+def _won(ledger: Ledger) -> tuple[Block, ...]:
+    rows: list[tuple[Line, ...]] = []
+    for finding in ledger.with_status(Status.CONFIRMED, Status.SUPPORTED):
+        if finding.hypothesis.hours_won is None:
+            continue
+        measured = realised(ledger, finding)
+        after = line(measured[0], ", ", ledger.cite(measured[1])) if measured else line("not measured yet")
+        rows.append((line(code(finding.hypothesis.cause)), claimed_line(finding.hypothesis, ranks_of(ledger)), after))
+    if not rows:
+        return (
+            Paragraph(
+                line("Nothing is claimed, and nothing was measured: no cause with an estimate of its hours stands.")
+            ),
+        )
+    return (Table(("cause", "claimed", "realised"), tuple(rows)),)

@@ -1,0 +1,31 @@
+"""The document as one HTML file that needs nothing else: styles inside, pictures as data, no script, no link out.
+
+A content security policy in the page says the same to the browser, so that even a mistake here could not load anything.
+"""
+
+from __future__ import annotations
+
+import base64
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from diag_kit.postmortem.document import Document, Picture
+from diag_kit.postmortem.wording import one_line, verbatim
+
+
+def render(document: Document) -> str:
+    environment = Environment(
+        loader=PackageLoader("diag_kit", "postmortem"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["one_line"] = one_line
+    environment.filters["verbatim"] = verbatim
+    environment.filters["data_uri"] = _data_uri
+    return environment.get_template("page.html.jinja").render(document=document) + "\n"
+
+
+def _data_uri(picture: Picture) -> str:
+    return "data:image/png;base64," + base64.b64encode(picture.png).decode("ascii")
