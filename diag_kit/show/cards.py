@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from markupsafe import Markup
 
 from diag_kit.records import (
@@ -13,9 +15,10 @@ from diag_kit.records import (
     Note,
     Observation,
     Status,
+    Value,
     Verification,
 )
-from diag_kit.show.format import calculated, duration, hours_won, number, point_won, utc, visible
+from diag_kit.show.format import calculated, duration, hours_won, number, point_won, span, utc, visible, wins
 from diag_kit.show.html import (
     EMPTY,
     GREY,
@@ -196,7 +199,7 @@ def hypothesis_card(found: Hypothesis, prefix: str = "", total_hours: float | No
         id=found.id,
         badge=badge(found.status),
         title=found.title,
-        won=fill("<br>{bar} wins {hours}", bar=bar, hours=hours_won(won, point_won(found))) if bar else EMPTY,
+        won=fill("<br>{bar} {wins}", bar=bar, wins=wins(found)) if bar else EMPTY,
     )
     dashed = found.status is Status.NOT_TESTABLE
     return card(head, hypothesis_body(found, prefix), f"{prefix}{found.id}", TONE[found.status], dashed)
@@ -210,13 +213,25 @@ def hypothesis_body(found: Hypothesis, prefix: str = "") -> Markup:
             row("cause", fill("<code>{cause}</code>", cause=found.cause)),
             section("for", reasons(found.evidence_for, prefix) or nothing),
             section("against", reasons(found.evidence_against, prefix) or nothing),
-            section("numbers", pairs({label(name): value for name, value in found.numbers.items()})),
-            row("hours won", hours_won(found.hours_won, point_won(found)) if found.hours_won else "not known"),
+            section("numbers", pairs(with_intervals(found.numbers))),
+            row("hours won", hours_won(found.hours_won, point_won(found))),
             row("how got", found.hours_won.how if found.hours_won else ""),
             row("fix", found.fix),
             row("would decide", found.next_probe),
         )
     )
+
+
+def with_intervals(numbers: Mapping[str, Value]) -> dict[str, Value]:
+    """Numbers in words; ``x_low`` and ``x_high`` stand beside ``x`` as its interval."""
+    said: dict[str, Value] = {}
+    for name, value in numbers.items():
+        low, high = numbers.get(f"{name}_low"), numbers.get(f"{name}_high")
+        if isinstance(low, int | float) and isinstance(high, int | float):
+            said[label(name)] = f"{number(value)} ({span(float(low), float(high))})"
+        elif not (name.endswith(("_low", "_high")) and name.rsplit("_", 1)[0] in numbers):
+            said[label(name)] = value
+    return said
 
 
 # -- verify ----------------------------------------------------------------------------------------------------------
@@ -243,7 +258,7 @@ def verification_body(tested: Verification, prefix: str = "") -> Markup:
             row("verdict", f"{tested.verdict.value}: {tested.reason}"),
             row("error rates", tested.error_rates or "not stated"),
             row("from", links(tested.inputs, prefix)),
-            section("numbers", pairs({label(name): value for name, value in tested.numbers.items()})),
+            section("numbers", pairs(with_intervals(tested.numbers))),
         )
     )
 

@@ -96,7 +96,11 @@ def hours_won(evidence: Evidence, findings: Sequence[Hypothesis] = ()) -> Figure
     """A bar per open cause, from the hours won at least to the hours won at most; the whole run as a line."""
     title = "Hours that repairing each cause would win"
     newest = findings or list({each.cause: each for each in evidence.entries if isinstance(each, Hypothesis)}.values())
-    open_ones = [each for each in newest if each.hours_won and each.status not in (Status.REFUTED, Status.NOT_TESTABLE)]
+    open_ones = [
+        each
+        for each in newest
+        if each.hours_won and each.hours_won.high > 0 and each.status not in (Status.REFUTED, Status.NOT_TESTABLE)
+    ]
     if not open_ones:
         return Figure(
             title,

@@ -12,7 +12,7 @@ from typing import Any
 
 from diag_kit.records import Calculation, CommandResult, Fact, Hypothesis, Note, Observation, Verification
 from diag_kit.show.cards import card_of, command, note_line
-from diag_kit.show.format import calculated, duration, hours_won, number, point_won, size, utc, visible
+from diag_kit.show.format import calculated, duration, number, size, utc, visible, wins
 from diag_kit.show.html import card, fill, join
 from diag_kit.show.summary import label, one_line
 
@@ -95,7 +95,7 @@ def to_text(record: object) -> str:
         old = f"  (replaces {record.supersedes})" if record.supersedes else ""
         return f"{record.id} {label(record.name)}: {calculated(record)}{old}\n    = {visible(record.formula, 300)}{why}".strip()
     if isinstance(record, Hypothesis):
-        won = f", wins {hours_won(record.hours_won, point_won(record))}" if record.hours_won else ""
+        won = f", {wins(record)}" if record.hours_won else ""
         return f"{record.id} {record.status.value}: {visible(record.claim or record.title, 300)}{won}".strip()
     if isinstance(record, Verification):
         head = f"{record.id} {record.verdict.value}: {visible(record.test)}: {visible(record.measured, 300)}"

@@ -10,7 +10,7 @@ import math
 import unicodedata
 from datetime import UTC, datetime
 
-from diag_kit.records import Calculation, HoursWon, Hypothesis, Interval, Value
+from diag_kit.records import Calculation, HoursWon, Hypothesis, Interval, Status, Value
 
 UNKNOWN = "not known"
 _COUNTS = {"", "steps", "samples", "ranks", "lines", "files", "rows"}
@@ -104,12 +104,23 @@ def hours_won(won: HoursWon | None, point: float | None = None) -> str:
 
 
 def point_won(found: Hypothesis) -> float | None:
-    """The best single figure for the hours won, where the rule gives one among its numbers."""
+    """The best single figure for the hours won, where the rule gives one and does not leave open whether any are won."""
+    if found.status is Status.UNDECIDED:
+        return None
     for name in ("hours_won", "hours_won_if_split"):
         value = found.numbers.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
     return None
+
+
+def wins(found: Hypothesis) -> str:
+    """``wins 26.4 h (25.2-27.7) of 35.2 h``, ``wins no hours``, or that it is not known."""
+    if found.hours_won is None:
+        return "hours won: not known"
+    if found.hours_won.high <= 0:
+        return "wins no hours"
+    return f"wins {hours_won(found.hours_won, point_won(found))}"
 
 
 def size(count: float) -> str:
@@ -140,12 +151,17 @@ def duration(seconds: float) -> str:
 
 def utc(at: datetime) -> str:
     """``2026-02-14 22:31:40 UTC``."""
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{_in_utc(at):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def clock(at: datetime) -> str:
     """``22:31:40 UTC``."""
-    return f"{at.astimezone(UTC):%H:%M:%S} UTC"
+    return f"{_in_utc(at):%H:%M:%S} UTC"
+
+
+def _in_utc(at: datetime) -> datetime:
+    """A time without a zone is taken as UTC, as the records define it; never as the reader's own."""
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
 
 def visible(text: object, limit: int = 0, keep_lines: bool = False) -> str:

@@ -14,7 +14,7 @@ from diag_kit.show.cards import (
     observation_card,
     verification_card,
 )
-from diag_kit.show.format import hours_won, point_won, utc, visible
+from diag_kit.show.format import utc, visible, wins
 from diag_kit.show.html import EMPTY, GREY, TONE, badge, card, fill, fold, join, reasons, row
 from diag_kit.show.summary import Summary, first_reason, probe_line, summarise
 
@@ -74,7 +74,6 @@ def answer(told: Summary) -> Markup:
     best = told.best
     if best is None:
         return fill('<div style="margin:8px 0;font-size:14px">{why}</div>', why=_why_none(told))
-    won = f"wins {hours_won(best.hours_won, point_won(best))}" if best.hours_won else "hours won: not known"
     return fill(
         '<div style="margin:6px 0 4px 0;padding:6px 8px;border:1px solid {tone};border-left:6px solid {tone}">'
         '<div style="font-size:15px;display:flex;flex-wrap:wrap;gap:2px 14px;align-items:baseline">'
@@ -82,7 +81,7 @@ def answer(told: Summary) -> Markup:
         tone=TONE[best.status],
         claim=visible(best.claim or best.title, 300),
         badge=badge(best.status),
-        won=won,
+        won=wins(best),
         rivals=_rivals(told),
     )
 
@@ -95,7 +94,7 @@ def _rivals(told: Summary) -> Markup:
 
 
 def _won(found: Hypothesis) -> str:
-    return f" ({hours_won(found.hours_won, point_won(found))})" if found.hours_won else ""
+    return f" ({wins(found)})" if found.hours_won else ""
 
 
 def _why_none(told: Summary) -> str:

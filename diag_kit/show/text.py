@@ -6,7 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from diag_kit.records import Cost, Hypothesis, Reason, Status
-from diag_kit.show.format import calculated, clock, hours_won, point_won, visible
+from diag_kit.show.format import calculated, clock, visible, wins
 from diag_kit.show.summary import Summary, first_reason, label, probe_line, summarise
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _head(told: Summary, width: int) -> list[str]:
 
 
 def _finding(place: int, found: Hypothesis, told: Summary, width: int) -> list[str]:
-    won = f"wins {hours_won(found.hours_won, point_won(found))}" if found.hours_won else "hours won: not known"
+    won = wins(found)
     head = f"{place:<2} {found.status:<10} "
     claim = textwrap.wrap(visible(found.claim or found.title, 400), max(30, width - len(head) - len(won) - 2)) or [""]
     first = f"{head}{claim[0]}"

@@ -24,7 +24,7 @@ from diag_kit.records import (
     Status,
     Verification,
 )
-from diag_kit.show.cards import blocks, card_of, state_of
+from diag_kit.show.cards import blocks, card_of, state_of, with_intervals
 from diag_kit.show.html import fill, frame, raw_output
 from diag_kit.show.page import in_order, page
 from diag_kit.show.summary import MEANING, SHAPE, summarise
@@ -215,3 +215,10 @@ def test_fill_escapes_everything_but_markup() -> None:
 def test_verification_shows_what_each_rival_predicted() -> None:
     card = card_of(verifications()[0])
     assert "each step 4 times" in card and "each step once" in card and "wrong below 10 steps" in card
+
+
+def test_numbers_keep_their_interval_beside_them() -> None:
+    assert with_intervals({"run_hours": 35.2, "run_hours_low": 33.5, "run_hours_high": 37.0, "x_low": 1}) == {
+        "whole run": "35.2 (33.5-37.0)",
+        "x low": 1,
+    }

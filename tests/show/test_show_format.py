@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diag_kit.records import HoursWon, Interval
-from diag_kit.show.format import clock, duration, hours, hours_won, number, quantity, rate, size, span, utc, visible
+from diag_kit.records import HoursWon, Hypothesis, Interval, Status
+from diag_kit.show.format import clock, duration, hours, hours_won, number, quantity, rate, size, span, utc, visible, wins
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,16 @@ def test_hours_won(won: HoursWon | None, point: float | None, said: str) -> None
     assert hours_won(won, point) == said
 
 
+def test_an_undecided_finding_has_bounds_and_no_point() -> None:
+    found = Hypothesis(
+        "c", "t", "t", Status.UNDECIDED, numbers={"hours_won_if_split": 26.4}, hours_won=HoursWon(0, 27.7, "", 35.2)
+    )
+    assert wins(found) == "wins 0.0-27.7 h of 35.2 h"
+    assert wins(replace(found, status=Status.SUPPORTED)) == "wins 26.4 h (0.0-27.7) of 35.2 h"
+    assert wins(replace(found, hours_won=HoursWon(0, 0, ""))) == "wins no hours"
+    assert wins(replace(found, hours_won=None)) == "hours won: not known"
+
+
 def test_small_words() -> None:
     assert [hours(x) for x in (35.17, 8.79, 0.5, 0.0, 1234.5)] == ["35.2 h", "8.8 h", "30 min", "0 h", "1234 h"]
     assert [duration(x) for x in (0, 0.81, 12.2, 270, 3600, 6300)] == ["0 s", "0.81 s", "12 s", "4 min 30 s", "1 h", "1 h 45 min"]
@@ -75,6 +86,7 @@ def test_small_words() -> None:
 def test_times_are_utc_whatever_zone_they_come_in() -> None:
     at = datetime(2026, 2, 14, 23, 31, 40, tzinfo=timezone(timedelta(hours=1)))
     assert utc(at) == "2026-02-14 22:31:40 UTC"
+    assert utc(datetime(2026, 2, 14, 22, 31, 40)) == "2026-02-14 22:31:40 UTC"
     assert clock(at.astimezone(UTC)) == "22:31:40 UTC"
 
 
