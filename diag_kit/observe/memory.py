@@ -31,6 +31,8 @@ for name in memory.max cpu.max; do
         if [ -r "$folder/$name" ]; then echo "$name $(cat "$folder/$name")"; break; fi
     done
 done
+echo '==diag_kit:path=='  # sent back, so that the parser knows which mount is meant
+printf '%s\n' "$2"
 """
 
 MEMORY_COLUMNS = dict.fromkeys(("total_bytes", "available_bytes", "cached_bytes", "dirty_bytes", "swap_used_bytes"), "Int64")
@@ -66,9 +68,7 @@ class Memory:
         job = known.number("job_pid")
         folder = known.fact("data_dir")
         path = self.path or (str(folder.fact.value) if folder else "")
-        # The path travels along unused, so that the parser finds it in the recorded command.
-        script = SCRIPT + 'echo "==diag_kit:path=="\nprintf "%s\\n" "$2"\n'
-        return (host.run(script, str(int(job)) if job else "self", path, timeout_s=self.budget_s, stop=stop),)
+        return (host.run(SCRIPT, str(int(job)) if job else "self", path, timeout_s=self.budget_s, stop=stop),)
 
     def read(self, results: tuple[CommandResult, ...]) -> Parsed:
         facts: list[Fact] = []
