@@ -1,0 +1,251 @@
+"""Whether a DataLoader, as a script builds it, is split over the ranks: sampler, dataset and framework, each followed.
+Pure.
+
+A name proves nothing in either direction: a class without "Distributed" in it may split by rank, one with it may serve
+the validation loader only. So the argument of the training loader is followed to where it is made.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from diag_kit.observe.script_model import UNKNOWN, Program, Unit, called, keyword, short, written
+
+RANK_AWARE, PLAIN, ABSENT, UNCLEAR = "rank-aware", "plain", "none", "unclear"
+
+_RANK_NAME = re.compile(
+    r"^(?:global_|ddp_|dp_|local_|node_|proc_|process_|data_parallel_|self_)?(rank|process_index|shard_id|shard_index|host_index|host_id)$"
+    r"|^(RANK|LOCAL_RANK|GLOBAL_RANK|dataloading_host_index)$"
+)
+_RANK_CALL = re.compile(r"^(get_(?:global_|local_|dp_|data_parallel_)?rank|get_process_index|process_index)$")
+_RANK_KEYWORDS = {"rank", "num_replicas", "world_size", "dp_rank", "shard_id", "num_shards", "process_index", "num_processes"}
+_SAMPLER_NAME = re.compile(r"Distributed\w*Sampler|Sampler\w*Distributed|^(MegatronPretraining|DP|Elastic|Sharded)\w*Sampler$")
+_PLAIN_SAMPLERS = {"RandomSampler", "SequentialSampler", "WeightedRandomSampler"}
+_SPLITTERS = {"split_dataset_by_node", "split_by_node", "StreamingDataset", "StreamingTextDataset"}
+_CHECK_ITERABLE = re.compile(r"Iterable|Streaming")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one argument contributes, and the sentence for it."""
+
+    kind: str
+    why: str
+    name: str = ""
+
+
+def mentions_rank(program: Program, where: Unit, node: ast.AST, depth: int = 0) -> bool:
+    """Whether an expression depends on the process's rank, names followed."""
+    for each in ast.walk(node):
+        name = each.id if isinstance(each, ast.Name) else each.attr if isinstance(each, ast.Attribute) else ""
+        if _RANK_NAME.match(name) or (isinstance(each, ast.Call) and _RANK_CALL.match(short(each))):
+            return True
+        if isinstance(each, ast.Constant) and each.value in ("RANK", "LOCAL_RANK", "SLURM_PROCID"):
+            return True
+        if isinstance(each, ast.Name) and depth < 3 and isinstance(each.ctx, ast.Load):
+            for place, value in program.values(where, each):
+                if value is not node and mentions_rank(program, place, value, depth + 1):
+                    return True
+    return False
+
+
+def uses_rank(program: Program, name: str) -> bool | None:
+    """Whether a class of the script's own files uses the rank; None when it is not among them."""
+    found = program.class_named(name)
+    if found is None:
+        return None
+    place, node = found
+    return mentions_rank(program, place, node, depth=3)
+
+
+def _passes_rank(program: Program, where: Unit, call: ast.Call) -> bool:
+    if any(each.arg in _RANK_KEYWORDS and not _is_one(program, where, each.value) for each in call.keywords):
+        return True
+    return any(mentions_rank(program, where, arg, depth=1) for arg in call.args)
+
+
+def _is_one(program: Program, where: Unit, node: ast.expr) -> bool:
+    """``num_replicas=1`` or ``rank=0`` written out: no split at all."""
+    return isinstance(node, ast.Constant) and program.evaluate(where, node) in (0, 1, None)
+
+
+def sampler_part(program: Program, where: Unit, node: ast.expr, depth: int = 0) -> list[Part]:
+    """What a ``sampler=`` or ``batch_sampler=`` may be: one part for each way that the arguments leave open."""
+    if isinstance(node, ast.Constant) and node.value is None:
+        return [Part(ABSENT, "no sampler")]
+    if isinstance(node, ast.Call):
+        return _made_sampler(program, where, node, depth)
+    followed = program.values(where, node) if depth < 8 else []
+    if followed:
+        return [part for place, value in followed for part in sampler_part(program, place, value, depth + 1)]
+    return [Part(UNCLEAR, f"the sampler {written(node, 60)} could not be followed")]
+
+
+def _made_sampler(program: Program, where: Unit, call: ast.Call, depth: int) -> list[Part]:
+    name = short(call)
+    own = uses_rank(program, name)
+    if name in ("get_sampler",) or (_SAMPLER_NAME.search(name) and own is not False):
+        if any(each.arg == "num_replicas" and _is_one(program, where, each.value) for each in call.keywords):
+            return [Part(PLAIN, f"{name} for one replica", name)]
+        return [Part(RANK_AWARE, f"{name} gives each rank its part", name)]
+    if name == "BatchSampler" and (call.args or keyword(call, "sampler")):
+        inner = call.args[0] if call.args else keyword(call, "sampler")
+        return sampler_part(program, where, inner, depth + 1) if inner is not None and depth < 8 else []
+    if name in _PLAIN_SAMPLERS:
+        return [Part(PLAIN, f"{name} runs over the whole dataset on each rank", name)]
+    if own is False:
+        return [Part(PLAIN, f"{name} (its class does not look at the rank)", name)]
+    if _passes_rank(program, where, call):
+        return [Part(RANK_AWARE, f"{name} is given the rank", name)]
+    if own is True:
+        return [Part(RANK_AWARE, f"{name} looks at the rank itself", name)]
+    if name == "SubsetRandomSampler":
+        return [Part(PLAIN, f"{name} with the same indices on each rank", name)]
+    returned = list(_returned(program, name)) if depth < 4 else []
+    if returned:
+        return [part for place, value in returned for part in sampler_part(program, place, value, depth + 2)]
+    return [Part(UNCLEAR, f"{name} is defined elsewhere and is not given the rank", name)]
+
+
+def _returned(program: Program, name: str) -> Iterator[tuple[Unit, ast.expr]]:
+    """The values that a function of the script returns, in branches that run."""
+    for place, function in program.functions(name):
+        for node in ast.walk(function):
+            if isinstance(node, ast.Return) and node.value is not None and program.reached(place, node) is not False:
+                yield place, node.value
+
+
+def dataset_part(program: Program, where: Unit, node: ast.expr, depth: int = 0) -> Part:
+    """Whether the dataset itself holds one rank's part only."""
+    for each in _own_nodes(node):
+        part = _splitting_node(program, where, each)
+        if part is not None:
+            return part
+    if depth > 6:
+        return Part(PLAIN, "")
+    iterable = False
+    for place, value in _feeding(program, where, node):
+        part = dataset_part(program, place, value, depth + 1)
+        if part.kind in (RANK_AWARE, UNCLEAR):
+            return part
+        iterable = iterable or part.name == "iterable"
+    return Part(PLAIN, "", "iterable" if iterable or _is_iterable(program, node) else "")
+
+
+def _own_nodes(node: ast.expr) -> Iterable[ast.AST]:
+    return ast.walk(node)
+
+
+def _feeding(program: Program, where: Unit, node: ast.expr) -> Iterator[tuple[Unit, ast.expr]]:
+    """Where the parts of an expression come from: names followed, functions of the script entered."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name | ast.Attribute | ast.IfExp):
+            yield from program.values(where, each)
+        elif isinstance(each, ast.Call) and program.class_named(short(each)) is None:
+            yield from _returned(program, short(each))
+
+
+def _splitting_node(program: Program, where: Unit, node: ast.AST) -> Part | None:
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        bounds = [bound for bound in (node.slice.lower, node.slice.upper) if bound is not None]
+        if any(mentions_rank(program, where, bound) for bound in bounds):
+            return Part(RANK_AWARE, f"the dataset is cut by rank: {written(node, 60)}")
+    if not isinstance(node, ast.Call):
+        return None
+    name = short(node)
+    if name in _SPLITTERS or (name in ("shard", "islice", "range", "Subset") and _rank_in_call(program, where, node)):
+        return Part(RANK_AWARE, f"the dataset is split by {written(node, 60)}")
+    own = uses_rank(program, name)
+    if own is True:
+        return Part(RANK_AWARE, f"{name} looks at the rank itself")
+    if own is None and any(each.arg in _RANK_KEYWORDS for each in node.keywords) and not name.endswith("Sampler"):
+        return Part(UNCLEAR, f"{name} is given the rank; what it does with it is defined elsewhere")
+    return None
+
+
+def _rank_in_call(program: Program, where: Unit, call: ast.Call) -> bool:
+    values = [*call.args, *(each.value for each in call.keywords)]
+    return any(mentions_rank(program, where, value) for value in values)
+
+
+def _is_iterable(program: Program, node: ast.expr) -> bool:
+    for each in ast.walk(node):
+        if not isinstance(each, ast.Call):
+            continue
+        streaming = keyword(each, "streaming")
+        if isinstance(streaming, ast.Constant) and streaming.value is True:
+            return True
+        found = program.class_named(short(each))
+        if found is not None and any(_CHECK_ITERABLE.search(written(base)) for base in found[1].bases):
+            return True
+    return False
+
+
+def wrapped_by(program: Program, where: Unit, call: ast.Call, variable: str) -> str:
+    """The framework call that splits this loader ("accelerator.prepare"), or "". The loader is its argument, or in a
+    variable.
+    """
+    parent = next((each for each in where.above(call) if isinstance(each, ast.Call)), None)
+    if parent is not None and _wraps(parent):
+        return called(parent)
+    if not variable:
+        return ""
+    names = {variable.rpartition(".")[2], *_receivers(program, where, call)}
+    for place in program.units:
+        for node in ast.walk(place.tree):
+            if isinstance(node, ast.Call) and _wraps(node) and program.reached(place, node) is not False:
+                given = {written(arg).rpartition(".")[2] for arg in (*node.args, *(k.value for k in node.keywords))}
+                if names & given:
+                    return called(node)
+    return ""
+
+
+def _receivers(program: Program, where: Unit, call: ast.Call) -> set[str]:
+    """Names that the loader has where the function that returns it is called."""
+    function = where.function_of(call)
+    names: set[str] = set()
+    for place, site in program.calls(function.name) if function is not None else ():
+        statement = place.statement_of(site)
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        for target in targets:
+            items = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+            names |= {written(item).rpartition(".")[2] for item in items}
+    return names
+
+
+def _wraps(call: ast.Call) -> bool:
+    name, full = short(call), called(call)
+    prepare = name == "prepare" and ("accelerator" in full.lower() or full == "prepare")
+    return (
+        prepare
+        or name in ("prepare_data_loader", "setup_dataloaders", "prepare_dataloader", "skip_first_batches_prepare")
+        or (name == "setup_dataloader" and "strategy" in full)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Lightning:
+    """How Lightning is used here: it inserts a DistributedSampler into map-style loaders unless told not to."""
+
+    used: bool = False
+    inserts: bool = True
+
+
+def lightning(program: Program) -> Lightning:
+    imported = any(
+        re.search(r"^\s*(?:import|from)\s+(?:pytorch_lightning|lightning)\b", unit.text, re.M) for unit in program.units
+    )
+    trainers = [(place, call) for place, call in program.calls("Trainer") if program.reached(place, call) is not False]
+    if not imported or not (
+        trainers or any("LightningModule" in unit.text or "LightningDataModule" in unit.text for unit in program.units)
+    ):
+        return Lightning()
+    for place, call in trainers:
+        for name in ("use_distributed_sampler", "replace_sampler_ddp"):
+            value = keyword(call, name)
+            if value is not None and program.evaluate(place, value) is not UNKNOWN and not program.evaluate(place, value):
+                return Lightning(True, False)
+    return Lightning(True, True)
