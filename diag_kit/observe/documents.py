@@ -16,7 +16,7 @@ def observe_document(document: Document) -> tuple[Observation, ...]:
     if len(document.parts) <= 1:
         return (observe_text(document.name, document.kind, document.as_result()),)
     return tuple(
-        observe_text(f"{document.name} from line {part.line}", part.kind, part.as_result(document.name))
+        observe_text(f"{document.name} from line {part.line}", part.kind, document.as_result(part))
         for part in document.parts
     )
 

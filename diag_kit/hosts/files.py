@@ -1,0 +1,118 @@
+"""A folder of pasted outputs as a host: it runs nothing, it holds documents whose kind is told from their content."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from diag_kit.errors import BadInput, NotRecorded
+from diag_kit.hosts.kinds import Part, kind_of, split_parts
+from diag_kit.hosts.protocol import DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_S
+from diag_kit.records import CommandResult
+
+MAX_FILE_BYTES = 64 * 2**20
+MAX_FILES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One file: ``name`` relative to the folder, its kind ("mixed" when a terminal session holds several), its bytes, its parts."""
+
+    path: Path
+    name: str
+    kind: str
+    data: bytes
+    parts: tuple[Part, ...] = ()
+    truncated: bool = False
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace")
+
+    def as_result(self, part: Part | None = None) -> CommandResult:
+        """As if the file, or a part of it, had been printed on a host: what a probe's parser takes."""
+        when = datetime.fromtimestamp(self.path.stat().st_mtime, UTC) if self.path.exists() else datetime(1970, 1, 1, tzinfo=UTC)
+        data = self.data if part is None else part.data
+        return CommandResult("files", f"cat {self.name}", data, b"", 0, when, 0.0, self.truncated)
+
+
+class FilesHost:
+    """The documents of one folder. ``problems`` says what was left out and why."""
+
+    kind = "files"
+    about = "pasted files"
+
+    def __init__(self, folder: Path, documents: tuple[Document, ...], problems: tuple[str, ...]) -> None:
+        self.folder = folder
+        self.name = folder.name or str(folder)
+        self.documents = documents
+        self.problems = problems
+
+    def __repr__(self) -> str:
+        return f"<{len(self.documents)} pasted files in {self.name}>"
+
+    def of_kind(self, *kinds: str) -> tuple[Document, ...]:
+        """The documents of these kinds."""
+        return tuple(document for document in self.documents if document.kind in kinds)
+
+    def run(
+        self,
+        script: str,
+        *arguments: str,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        stop: threading.Event | None = None,
+    ) -> CommandResult:
+        raise NotRecorded(
+            "a folder of pasted files cannot run commands",
+            where=self.name,
+            next_step="paste the output into the folder, or connect to the host",
+        )
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def files(folder: str | Path) -> FilesHost:
+    """Read the files below ``folder``, at most 64 MiB each. Raises BadInput when it is no folder or holds no file."""
+    root = Path(folder).expanduser()
+    if not root.is_dir():
+        raise BadInput(f"{root} is not a folder", next_step="give a folder with logs, scripts and pasted outputs")
+    documents: list[Document] = []
+    problems: list[str] = []
+    paths = sorted(path for path in root.rglob("*") if not any(p.startswith(".") for p in path.relative_to(root).parts))
+    for path in paths[:MAX_FILES]:
+        _take(root.resolve(), path, documents, problems)
+    if len(paths) > MAX_FILES:
+        problems.append(f"only the first {MAX_FILES} of {len(paths)} files were read")
+    if not documents:
+        raise BadInput(f"{root} holds no readable file", where="; ".join(problems), next_step="put logs and outputs there")
+    return FilesHost(root, tuple(documents), tuple(problems))
+
+
+def _take(root: Path, path: Path, documents: list[Document], problems: list[str]) -> None:
+    name = path.name
+    try:
+        if path.is_dir():
+            return
+        if not path.resolve().is_relative_to(root):
+            problems.append(f"{path.name} is a link out of the folder and was not followed")
+            return
+        if not path.is_file():
+            problems.append(f"{path.name} is not a regular file and was not read")
+            return
+        name = path.resolve().relative_to(root).as_posix()
+        with path.open("rb") as opened:
+            data = opened.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        problems.append(f"{name} could not be read: {error.strerror or error}")
+        return
+    truncated = len(data) > MAX_FILE_BYTES
+    if truncated:
+        problems.append(f"only the first {MAX_FILE_BYTES // 2**20} MiB of {name} were read")
+    data = data[:MAX_FILE_BYTES]
+    parts = split_parts(data, name)
+    kind = parts[0].kind if len(parts) == 1 else "mixed"
+    documents.append(Document(path, name, kind if parts else kind_of(data, name), data, parts, truncated))
