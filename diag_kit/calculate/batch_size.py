@@ -7,11 +7,15 @@ number of GPUs; detectron2, ultralytics, DeepSpeed and Megatron state the global
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from diag_kit.calculate.inputs import Known, known
 from diag_kit.evidence import Evidence
 
-_PER_RANK_WORDS = ("per_device", "per device", "per-device", "per rank", "per_rank", "per gpu", "per_gpu", "micro")
+if TYPE_CHECKING:
+    import pandas as pd
+
+_PER_RANK_WORDS = ("in every rank", "per_device", "per device", "per-device", "per rank", "per_rank", "per gpu", "per_gpu", "micro")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +62,22 @@ def _sure(evidence: Evidence, found: Known, total: Known, accumulation: Known, r
     return False, f"whether {size} is a rank's batch or the whole job's is not known ({found.source})"
 
 
+def training_loaders(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a ``dataloaders`` table that feed the training, not the validation."""
+    if "side" in table:
+        return table[table["side"].fillna("train") != "validation"]
+    if "variable" in table:
+        return table[~table["variable"].fillna("").astype(str).str.contains("val|eval|test", case=False)]
+    return table
+
+
 def _from_source(evidence: Evidence) -> Known | None:
     """The literal batch_size of the one training DataLoader in the script."""
     sourced = evidence.sourced_table("dataloaders")
     if sourced is None or "batch_size" not in sourced[0]:
         return None
     table, card = sourced
-    rows = table[~table["variable"].fillna("").astype(str).str.contains("val|eval|test", case=False)]
+    rows = training_loaders(table)
     sizes = {str(size) for size in rows["batch_size"].dropna().tolist() if str(size).isdecimal()}
     if len(sizes) != 1 or len(rows) != 1:
         return None

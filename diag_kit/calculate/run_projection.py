@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from diag_kit.calculate.batch_size import training_loaders
 from diag_kit.calculate.calculator import calculator
 from diag_kit.calculate.inputs import (
     BY_HAND,
@@ -138,15 +139,16 @@ def source_says(evidence: Evidence) -> str:
     loaders = evidence.table("dataloaders")
     if loaders is None or "verdict" not in loaders:
         return ""
-    rows = loaders
-    if "variable" in rows:
-        rows = rows[~rows["variable"].fillna("").astype(str).str.contains("val|eval|test", case=False)]
-    verdicts = set(rows["verdict"].dropna().astype(str))
+    verdicts = set(training_loaders(loaders)["verdict"].dropna().astype(str))
     return {"split": "once", "not split": "none"}.get(verdicts.pop(), "") if len(verdicts) == 1 else ""
 
 
 def _doubt(evidence: Evidence, arithmetic: SplitArithmetic) -> str:
     """Why the printed number of steps may not be one rank's."""
+    if arithmetic.dataset_length and arithmetic.progress is not None and arithmetic.seen:
+        return ""
+    if arithmetic.dataset_length:
+        return f"the printed length is the dataset's, not the loader's ({arithmetic.dataset_length}): see the readings"
     if arithmetic.verdict is Split.NONE and not arithmetic.seen and source_says(evidence) == "once":
         return "the source splits the loader, so the printed length may be the dataset's: see the readings"
     return ""

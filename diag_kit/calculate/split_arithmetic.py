@@ -33,7 +33,8 @@ class SplitArithmetic:
 
     ``sure``: the batch surely is a rank's. ``seen``: the log itself shows that length (roll-over, or more steps in an epoch
     than a split has); otherwise it is a printed figure, which may be the dataset's length. ``length``: batches per epoch on
-    one rank that stand; ``accumulation``: batches per counted step; ``if_split``: what one split would give, rounded up (``if_split_floor``: down).
+    one rank that stand; ``accumulation``: batches per counted step; ``if_split``: what one split would give, rounded up (``if_split_floor``: down). ``dataset_length``: where the source
+    prints the dataset's length as the loader's.
     """
 
     verdict: Split
@@ -52,6 +53,7 @@ class SplitArithmetic:
     if_split: int | None = None
     if_split_floor: int | None = None
     by_epochs: bool = True
+    dataset_length: str = ""
     progress: EpochProgress | None = None
     ids: tuple[str, ...] = ()
 
@@ -92,10 +94,17 @@ def split_arithmetic(evidence: Evidence) -> SplitArithmetic:
         accumulated,
         epochs,
         by_epochs=by_epochs,
+        dataset_length=_dataset_length(evidence),
         progress=progress,
         ids=_ids(samples, length, total, batch.size, parallel.world_size, progress),
     )
     return _decide(base)
+
+
+def _dataset_length(evidence: Evidence) -> str:
+    """Where the source prints the dataset's length as the length of an epoch; empty where it does not, or was not read."""
+    stated = evidence.fact("printed_length_is")
+    return stated.fact.source if stated is not None and stated.fact.value == "len(dataset)" else ""
 
 
 def _ids(*sources: Known | EpochProgress | None) -> tuple[str, ...]:
@@ -157,6 +166,9 @@ def _decide(base: SplitArithmetic) -> SplitArithmetic:
     seen = _decide_seen(base, samples, ranks, batch)
     if seen is not None:
         return seen
+    if base.dataset_length:
+        where = base.dataset_length
+        return replace(base, reason=f"the printed length is the dataset's ({where}), which is the same with and without a split")
     if not base.length.value:
         return replace(base, reason="no length of an epoch is printed, and no epoch was seen whole")
     if batch is None:

@@ -7,14 +7,15 @@ from diag_kit.evidence import Evidence
 from diag_kit.hypothesize.cards import reason, value
 from diag_kit.hypothesize.catalogue import cause
 from diag_kit.hypothesize.sharding_case import (
+    PAIR,
     ShardingCase,
     hours_if_split,
     loss_hint,
     numbers,
-    open_status,
     reasons,
     second_fault,
     sharding_case,
+    status_of,
 )
 from diag_kit.records import HoursWon, Hypothesis, Reason, Status
 
@@ -35,28 +36,27 @@ def _fix(evidence: Evidence) -> str:
 
 
 def _claim(case: ShardingCase, cause_id: str, status: Status) -> str:
+    same = cause_id == "data.same_order"
     if status is Status.NOT_TESTABLE:
         return f"whether the ranks share out the data cannot be told: {case.arithmetic.reason}"
-    if status is Status.REFUTED:
-        if case.arithmetic.verdict is Split.ONE_RANK:
-            return "there is one data-parallel rank: nothing to split"
-        if case.tested_as(cause_id) is Status.REFUTED and any(
-            case.tested_as(other) in (Status.CONFIRMED, Status.SUPPORTED)
-            for other in ("data.dup_no_sampler", "data.same_order")
-        ):
-            return "the ranks do not share out the data, but not in this way"
-        return "the ranks share out the data"
-    if case.tested_as(cause_id) in (Status.CONFIRMED, Status.SUPPORTED):
-        if cause_id == "data.same_order":
-            return "each rank trains on the whole dataset, all in the same order at the same time"
-        return "each rank trains on the whole dataset, each in its own order"
-    return SHARED_CLAIM if status is Status.SUPPORTED else "whether the ranks share out the data is undecided"
+    if status is Status.CONFIRMED:
+        order = "all in the same order at the same time" if same else "each in its own order"
+        return f"each rank trains on the whole dataset, {order}"
+    if status is Status.SUPPORTED:
+        return SHARED_CLAIM
+    if status is Status.UNDECIDED:
+        return "whether the ranks share out the data is undecided"
+    if case.arithmetic.verdict is Split.ONE_RANK:
+        return "there is one data-parallel rank: nothing to split"
+    if any(case.tested_as(other) is Status.CONFIRMED for other in PAIR):
+        return f"the ranks do not share out the data, but not {'in the same order' if same else 'in orders of their own'}"
+    return "the ranks do not read in the same order" if same else "the ranks do not each read the whole in an order of their own"
 
 
 def _unsplit(evidence: Evidence, cause_id: str, title: str) -> Hypothesis:
     case = sharding_case(evidence)
-    status = case.tested_as(cause_id) or open_status(case)
-    good, bad = reasons(case)
+    status = status_of(case, cause_id)
+    good, bad = reasons(case, cause_id)
     hint = loss_hint(case)
     if hint is not None and status not in (Status.REFUTED, Status.CONFIRMED):
         points_here = hint[1] == (cause_id == "data.same_order")
@@ -149,6 +149,9 @@ def double_shard(evidence: Evidence) -> Hypothesis:
         status = Status.REFUTED
     elif case.source == "twice":
         status = Status.UNDECIDED
+    test = evidence.verification("data.double_shard")
+    if test is not None and test.verdict in (Status.CONFIRMED, Status.REFUTED):
+        status = test.verdict
     here = reason(found.reason, *found.ids)
     good = [here] if found.verdict is Split.TWICE else []
     bad = [] if found.verdict is Split.TWICE else [here]
@@ -156,9 +159,13 @@ def double_shard(evidence: Evidence) -> Hypothesis:
         good.append(reason(case.source_text, case.source_id))
     if found.verdict is Split.TWICE and not found.sure:
         bad.append(reason(f"{found.batch.why}; of the whole job, this length would be one split", *found.batch.size.ids))
-    alive = status in (Status.SUPPORTED, Status.UNDECIDED)
+    if test is not None and test.verdict is status:
+        (good if status is Status.CONFIRMED else bad).insert(0, reason(f"tested: {test.reason}", test.id))
+    alive = status in (Status.CONFIRMED, Status.SUPPORTED, Status.UNDECIDED)
+    twice = f"each rank sees 1/{(case.ranks or 0) ** 2} of the data in an epoch: split twice"
     claims = {
-        Status.SUPPORTED: f"each rank sees 1/{(case.ranks or 0) ** 2} of the data in an epoch: split twice",
+        Status.CONFIRMED: twice,
+        Status.SUPPORTED: twice,
         Status.UNDECIDED: "the data may be split twice",
         Status.REFUTED: "the data are not split twice",
     }

@@ -73,8 +73,8 @@ def _split(evidence: Evidence, good: list[Reason], missing: list[Reason]) -> Non
     found = case.arithmetic
     if found.verdict in (Split.ONCE, Split.ONE_RANK):
         good.append(reason(found.reason, *found.ids))
-    elif case.tested is not None and all(case.tested_as(each) is Status.REFUTED for each in PAIR):
-        good.append(reason(case.tested.reason, case.tested.id))
+    elif case.tests and all(case.tested_as(each) is Status.REFUTED for each in PAIR):
+        good.append(reason(case.tests[-1].reason, case.tests[-1].id))
     else:
         missing.append(reason(f"whether the data are split is open: {found.reason}", *found.ids))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from diag_kit.calculate.batch_size import training_loaders
 from diag_kit.calculate.inputs import text_fact
 from diag_kit.calculate.metric_records import train_records
 from diag_kit.calculate.run_projection import source_says
@@ -56,7 +57,7 @@ class ShardingCase:
     source: str
     source_text: str
     source_id: str
-    tested: Verification | None
+    tests: tuple[Verification, ...]
     live: bool
     layout_doubt: str
 
@@ -65,19 +66,45 @@ class ShardingCase:
         return self.arithmetic.ranks
 
     def tested_as(self, cause: str) -> Status | None:
-        """What the newest deciding test of the pair says about ``cause``; None where it decided nothing about it."""
-        if self.tested is None:
-            return None
-        if self.tested.cause == cause:
-            found = self.tested.verdict
-        else:
-            stated = self.tested.numbers.get(cause)
-            found = Status(stated) if stated in list(Status) else Status.UNDECIDED
-        return found if found in (Status.CONFIRMED, Status.REFUTED, Status.SUPPORTED) else None
+        """What a deciding test says about ``cause``: confirmed, refuted, or None where none decided.
+
+        A test of the sibling speaks too: own and same order exclude each other. A confirmation that contradicts a sure count
+        does not stand: a loader that reads everything and keeps one in N, or several samples in a file, look unsplit from
+        outside. Nor does "same order" where the ranks may be model-parallel ones.
+        """
+        own = self._verdict(cause)
+        if own is None:
+            sibling = next(other for other in PAIR if other != cause)
+            own = Status.REFUTED if self._verdict(sibling) is Status.CONFIRMED else None
+        return None if own is Status.CONFIRMED and self.contradiction(cause) else own
+
+    def contradiction(self, cause: str) -> str:
+        """Why a confirmation by open files does not stand; empty where it does, or where there is none."""
+        if self._verdict(cause) is not Status.CONFIRMED:
+            return ""
+        if self.arithmetic.verdict in (Split.ONCE, Split.TWICE):
+            return f"{self.arithmetic.reason}: ranks that read all and keep one in N, or files of several samples, look alike"
+        if cause == "data.same_order" and self.layout_doubt:
+            return self.layout_doubt
+        return ""
+
+    def sibling_refuted(self, cause: str) -> bool:
+        """Whether a test has refuted the other one of the pair and none has decided this one: the data may be split after all."""
+        sibling = next(other for other in PAIR if other != cause)
+        return self._verdict(cause) is None and self._verdict(sibling) is Status.REFUTED
+
+    def test_of(self, cause: str) -> Verification | None:
+        """The newest deciding test of ``cause``, else of its sibling."""
+        own = [each for each in self.tests if each.cause == cause]
+        return own[-1] if own else (self.tests[-1] if self.tests else None)
+
+    def _verdict(self, cause: str) -> Status | None:
+        own = [each.verdict for each in self.tests if each.cause == cause]
+        return own[-1] if own and own[-1] in (Status.CONFIRMED, Status.REFUTED) else None
 
 
 def sharding_case(evidence: Evidence) -> ShardingCase:
-    tests = [each for each in evidence.verifications if each.cause in PAIR]
+    tests = tuple(each for each in evidence.verifications if each.cause in PAIR)
     arithmetic = split_arithmetic(evidence)
     text, card = _source_text(evidence)
     ranks = evidence.table("ranks")
@@ -87,7 +114,7 @@ def sharding_case(evidence: Evidence) -> ShardingCase:
         source=source_says(evidence),
         source_text=text,
         source_id=card,
-        tested=tests[-1] if tests else None,
+        tests=tests,
         live=ranks is not None,
         layout_doubt=_layout_doubt(evidence, arithmetic),
     )
@@ -100,15 +127,15 @@ def _source_text(evidence: Evidence) -> tuple[str, str]:
         stated = evidence.fact("split_by_source")
         return ("", "") if stated is None else (f"{stated.fact.source}: split {stated.fact.value}", stated.id)
     rows, card = sourced
-    train = rows
-    if "variable" in rows:
-        train = rows[~rows["variable"].fillna("").astype(str).str.contains("val|eval|test", case=False)]
+    train = training_loaders(rows)
     if not len(train):
         return "", card
     row = train.iloc[0]
     where = f"{str(row['file']).rsplit('/', 1)[-1]}:{row['line']}"
     why = str(row["why"]) if "why" in train and row["why"] is not None else str(row["verdict"])
-    return f"{where} builds the training loader: {why}", card
+    changed = evidence.fact("source_changed_after_start")
+    edited = "; the file was edited after the start" if changed is not None and changed.fact.value is True else ""
+    return f"{where} builds the training loader: {why}{edited}", card
 
 
 def _layout_doubt(evidence: Evidence, arithmetic: SplitArithmetic) -> str:
@@ -121,6 +148,17 @@ def _layout_doubt(evidence: Evidence, arithmetic: SplitArithmetic) -> str:
     if not hit:
         return ""
     return f"{hit} can run model-parallel ranks, which share data by design; the layout of this job was not seen"
+
+
+def status_of(case: ShardingCase, cause: str) -> Status:
+    """By a deciding test where one decided, else by ``open_status``, lowered where a test speaks against it."""
+    tested = case.tested_as(cause)
+    if tested is not None:
+        return tested
+    found = open_status(case)
+    if case.contradiction(cause) or (found is Status.SUPPORTED and case.sibling_refuted(cause)):
+        return Status.UNDECIDED
+    return found
 
 
 def open_status(case: ShardingCase) -> Status:
@@ -144,8 +182,8 @@ def open_status(case: ShardingCase) -> Status:
     return Status.NOT_TESTABLE
 
 
-def reasons(case: ShardingCase) -> tuple[list[Reason], list[Reason]]:
-    """For and against "each rank trains on the whole dataset", shared by the pair."""
+def reasons(case: ShardingCase, cause: str) -> tuple[list[Reason], list[Reason]]:
+    """For and against "each rank trains on the whole dataset" in the way of ``cause``."""
     found, evidence = case.arithmetic, case.evidence
     good: list[Reason] = []
     bad: list[Reason] = []
@@ -161,21 +199,38 @@ def reasons(case: ShardingCase) -> tuple[list[Reason], list[Reason]]:
         bad.append(reason(f"two sources differ: {found.parallel.world_size.conflict}", *found.parallel.world_size.ids))
     if case.layout_doubt:
         bad.append(reason(case.layout_doubt))
+    loader = evidence.fact("printed_length_is")
+    if loader is not None and loader.fact.value == "len(loader)" and found.verdict is Split.NONE:
+        good.append(reason(f"the printed length is the loader's ({loader.fact.source})", loader.id))
     printing = evidence.calculation("printing_ranks")
     printers = value(evidence, "printing_ranks")
     if printing is not None and printers and found.verdict is Split.NONE:
         good.append(reason(printing.note, printing))
     _add_source(case, good, bad)
-    if case.tested is not None:
-        decided = case.tested.verdict in (Status.CONFIRMED, Status.SUPPORTED, Status.REFUTED)
-        side = bad if case.tested.verdict is Status.REFUTED and not _sibling_holds(case) else good
-        if decided:
-            side.insert(0, reason(case.tested.reason, case.tested.id))
+    _add_order(case, cause, good, bad)
+    _add_test(case, cause, good, bad)
     return good, bad
 
 
-def _sibling_holds(case: ShardingCase) -> bool:
-    return any(case.tested_as(cause) in (Status.CONFIRMED, Status.SUPPORTED) for cause in PAIR)
+def _add_test(case: ShardingCase, cause: str, good: list[Reason], bad: list[Reason]) -> None:
+    """The newest deciding test, on its side; one that decided nothing is no reason."""
+    test = case.test_of(cause)
+    if test is None or test.verdict not in (Status.CONFIRMED, Status.REFUTED):
+        return
+    here = test.cause == cause
+    side = good if here and test.verdict is Status.CONFIRMED else bad
+    side.insert(0, reason(f"tested: {test.reason}", test.id))
+    if contradiction := case.contradiction(cause):
+        bad.insert(0, reason(contradiction, *case.arithmetic.ids))
+
+
+def _add_order(case: ShardingCase, cause: str, good: list[Reason], bad: list[Reason]) -> None:
+    """What seeds and shuffling in the source say about the order: a hint, on the side of the one that it favours."""
+    stated = case.evidence.fact("order_by_source")
+    if stated is None or stated.fact.value not in ("same", "own"):
+        return
+    favours = (stated.fact.value == "same") == (cause == "data.same_order")
+    (good if favours else bad).append(reason(f"by the source, {stated.fact.source}", stated.id))
 
 
 def _add_source(case: ShardingCase, good: list[Reason], bad: list[Reason]) -> None:
@@ -244,6 +299,9 @@ def numbers(case: ShardingCase) -> dict[str, Value]:
         found["batches_per_epoch"] = case.arithmetic.length.value
     if "batch_size_per_rank" not in found and case.arithmetic.batch.size.value:
         found["batch_size_per_rank"] = int(case.arithmetic.batch.size.value)
+    order = case.evidence.fact("order_by_source")
+    if order is not None:
+        found["order_by_source"] = order.fact.value
     for end in ("", "_low", "_high"):
         if f"hours_won_if_split{end}" in found:
             found[f"hours_won{end}"] = found[f"hours_won_if_split{end}"]
