@@ -25,10 +25,14 @@ Listener: TypeAlias = Callable[["Progress | Entry"], None]
 
 @dataclass(frozen=True, slots=True)
 class NextProbe:
-    """A probe worth running next: for which cause, what it costs, and what its outcomes would rule out."""
+    """A probe worth running next: for which cause, what it costs, and what its outcomes would rule out.
+
+    ``probe`` names a single probe to observe; empty: the deciding test of the cause, where it has one.
+    """
 
     cause: str
     title: str
     cost: Cost
     budget_s: float
     what_it_decides: str
+    probe: str = ""

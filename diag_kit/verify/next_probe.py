@@ -59,17 +59,19 @@ def _candidates(evidence: Evidence, found: Hypothesis) -> Iterator[_Candidate]:
         yield from _opened_files(evidence, cause)
     if cause.startswith("data.") and evidence.observed("source_of_script") is None:
         what = "where the training loader is built and with which sampler; text alone decides nothing, it tells where to look"
-        yield _Candidate(NextProbe(cause, "the script's loader", Cost.READ_ONLY, 5.0, what), 0.2)
+        yield _Candidate(NextProbe(cause, "the script's loader", Cost.READ_ONLY, 5.0, what, "source_of_script"), 0.2)
     if cause == "comm.bound":
         yield from _communication(evidence)
     if cause == "input.too_few_workers":
-        what = "in the loader's queue: too few or slow workers; in a collective: another rank is late; in a kernel: not the loader"
+        what = (
+            "in the loader's queue: too few or slow workers; in a collective: another rank is late; in a kernel: not the loader"
+        )
         yield _Candidate(NextProbe(cause, "where the ranks wait: py-spy dump", Cost.CAREFUL, 5.0, what), 0.8)
     if cause == "io.slow_storage":
         yield from _storage(evidence, found)
     if cause == "healthy" and evidence.table("gpus") is None:
         what = "power near the limit: busy; far below at 100 % utilisation: waiting"
-        yield _Candidate(NextProbe(cause, "GPU power and utilisation", Cost.READ_ONLY, 10.0, what), 0.5)
+        yield _Candidate(NextProbe(cause, "GPU power and utilisation", Cost.READ_ONLY, 10.0, what, "gpus"), 0.5)
 
 
 def _opened_files(evidence: Evidence, cause: str) -> Iterator[_Candidate]:
@@ -97,7 +99,7 @@ def _storage(evidence: Evidence, found: Hypothesis) -> Iterator[_Candidate]:
     cause = found.cause
     if evidence.table("disk") is None:
         what = "busy and slow: storage; idle: not the local disks, in that window"
-        yield _Candidate(NextProbe(cause, "local disks", Cost.READ_ONLY, 10.0, what), 0.6)
+        yield _Candidate(NextProbe(cause, "local disks", Cost.READ_ONLY, 10.0, what, "iostat"), 0.6)
     if evidence.table("rank_io") is None:
         what = "hardly a byte from storage: the page cache answers; as many as asked for: the device must deliver them"
-        yield _Candidate(NextProbe(cause, "bytes the ranks read, and from storage", Cost.READ_ONLY, 10.0, what), 0.6)
+        yield _Candidate(NextProbe(cause, "bytes the ranks read, and from storage", Cost.READ_ONLY, 10.0, what, "rank_io"), 0.6)
