@@ -40,7 +40,7 @@ from diag_kit.show.html import (
     rows_table,
     section,
 )
-from diag_kit.show.summary import label, one_line
+from diag_kit.show.summary import label, one_line, short_note
 
 FACTS_SHOWN = 40
 NOT_UNDERSTOOD_SHOWN = 5
@@ -152,7 +152,7 @@ def calculation_card(made: Calculation, prefix: str = "", superseded_by: str = "
     if superseded_by:
         text = fill("<del>{text}</del> → {by}", text=text, by=link(superseded_by, prefix))
     elif made.note and (made.value is None or made.name.startswith("reading_")):
-        text = fill("{text}<br>{note}", text=text, note=visible(made.note, 160))
+        text = fill("{text}<br>{note}", text=text, note=short_note(made.note))
     head = fill("<b>{id}</b> {text}", id=made.id, text=text)
     return card(head, calculation_body(made, prefix, superseded_by), f"{prefix}{made.id}", GREY, bool(superseded_by))
 

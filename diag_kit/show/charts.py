@@ -11,7 +11,7 @@ from diag_kit.records import Calculation, Hypothesis, Status
 from diag_kit.show.format import calculated, hours, point_won, span, visible
 from diag_kit.show.format import hours_won as said_won
 from diag_kit.show.picture import Figure
-from diag_kit.show.summary import superseded
+from diag_kit.show.summary import short_note, superseded
 from diag_kit.show.theme import BLUE, INK, OCHRE, RUST, SLATE, WIDTH
 from diag_kit.show.timelines import machine, steps, timeline, who_read_what
 
@@ -22,6 +22,10 @@ READINGS = {
     "reading_unsplit_hours": ("every rank prints, loader not split", "files open per rank; no rollover at a quarter"),
     "reading_split_hours": ("every rank prints, loader split", "when epoch 0 rolls over; files open per rank"),
     "reading_one_printer_hours": ("one rank prints", "how often each step or learning rate stands in the log"),
+    "reading_one_printer_split_hours": (
+        "one rank prints, loader split",
+        "how often each step or learning rate stands in the log",
+    ),
     "reading_burst_hours": ("the window caught a burst of lines", "a second, longer window"),
 }
 """What each rival reading says, and what would decide it."""
@@ -66,7 +70,7 @@ def _reading(made: Calculation, standing: Calculation | None) -> dict[str, Any]:
         "high": high,
         "stands": "stands now" if stands else "rival",
         "label": f"{calculated(made)}{', stands now' if stands else ''}",
-        "decides": visible(made.note, 90) if made.note else f"decides: {decides}",
+        "decides": short_note(made.note) if made.note else f"decides: {decides}",
     }
 
 

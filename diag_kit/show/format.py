@@ -61,9 +61,14 @@ def quantity(value: Value, unit: str = "", interval: Interval | None = None) -> 
         return text
     if whole and unit in _COUNTS and interval.low == interval.high == value:
         return text
-    if whole and unit not in _COUNTS:
-        places = None  # type: ignore[assignment]
-    return f"{text} ({span(interval.low, interval.high, places)})"
+    finest = places if not whole or unit in _COUNTS else decimals(max(abs(interval.low), abs(interval.high)))
+    while finest < places + 3 and interval.low != interval.high and _same(interval.low, interval.high, finest):
+        finest += 1
+    return f"{text} ({span(interval.low, interval.high, finest)})"
+
+
+def _same(low: float, high: float, places: int) -> bool:
+    return f"{low:.{places}f}" == f"{high:.{places}f}"
 
 
 def calculated(made: Calculation) -> str:

@@ -16,7 +16,7 @@ from diag_kit.show.cards import (
 )
 from diag_kit.show.format import utc, visible, wins
 from diag_kit.show.html import EMPTY, GREY, TONE, badge, card, fill, fold, join, reasons, row
-from diag_kit.show.summary import Summary, first_reason, probe_line, summarise
+from diag_kit.show.summary import Summary, first_reason, how_to_run, probe_line, summarise
 
 if TYPE_CHECKING:
     from diag_kit.investigation import Investigation
@@ -77,10 +77,11 @@ def answer(told: Summary) -> Markup:
     return fill(
         '<div style="margin:6px 0 4px 0;padding:6px 8px;border:1px solid {tone};border-left:6px solid {tone}">'
         '<div style="font-size:15px;display:flex;flex-wrap:wrap;gap:2px 14px;align-items:baseline">'
-        "<b>{claim}</b> <span>{badge}</span> <b>{won}</b></div>{rivals}</div>",
+        "<b>{claim}</b> <span>{badge}</span> <b>{won}</b> <code>{cause}</code></div>{rivals}</div>",
         tone=TONE[best.status],
         claim=visible(best.claim or best.title, 300),
         badge=badge(best.status),
+        cause=best.cause,
         won=wins(best),
         rivals=_rivals(told),
     )
@@ -88,7 +89,8 @@ def answer(told: Summary) -> Markup:
 
 def _rivals(told: Summary) -> Markup:
     others = [
-        fill("{badge} {title}{won}", badge=badge(each.status), title=each.title, won=_won(each)) for each in told.findings[1:4]
+        fill("{badge} {title}{won}", badge=badge(each.status), title=visible(each.title, 120), won=_won(each))
+        for each in told.findings[1:4]
     ]
     return fill('<div style="margin-top:3px">then: {others}</div>', others=join(others, " &nbsp; ")) if others else EMPTY
 
@@ -111,10 +113,10 @@ def decides_line(told: Summary) -> Markup:
         return EMPTY
     probe = told.next_probes[0]
     return fill(
-        '<div style="margin:2px 0 8px 0">Decides next: <b>{probe}</b> {what}<br><code>inv.verify("{cause}")</code></div>',
+        '<div style="margin:2px 0 8px 0">Decides next: <b>{probe}</b> {what}{run}</div>',
         probe=probe_line(probe),
-        what=fill("({what})", what=probe.what_it_decides) if probe.what_it_decides else EMPTY,
-        cause=probe.cause,
+        what=fill("({what})", what=visible(probe.what_it_decides, 160)) if probe.what_it_decides else EMPTY,
+        run=fill("<br><code>{run}</code>", run=how_to_run(probe)) if how_to_run(probe) else EMPTY,
     )
 
 
@@ -183,7 +185,10 @@ def probe_card(probe: NextProbe) -> Markup:
         (
             row("would decide", probe.what_it_decides),
             row("for", fill("<code>{cause}</code>", cause=probe.cause)),
-            row("run it", fill('<code>inv.verify("{cause}")</code>', cause=probe.cause)),
+            row(
+                "run it",
+                fill("<code>{run}</code>", run=how_to_run(probe)) if how_to_run(probe) else "by hand: the kit does not do this",
+            ),
         )
     )
     return card(head, body, "", GREY, dashed=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from diag_kit.evidence import Evidence
 from diag_kit.records import Calculation, Cost, Hypothesis, Note, Observation, Reason, Status, Verification
+from diag_kit.show.format import visible
 
 if TYPE_CHECKING:
     from diag_kit.investigation import Investigation
@@ -45,6 +46,8 @@ LABEL = {
     "reading_unsplit_hours": "reading: loader not split",
     "reading_split_hours": "reading: loader split",
     "reading_one_printer_hours": "reading: one rank prints",
+    "reading_one_printer_split_hours": "reading: one rank prints, loader split",
+    "lines_per_step": "lines a step",
     "reading_burst_hours": "reading: a burst of lines",
     "run_hours_if_split": "whole run, if split",
     "hours_won_if_split": "hours won, if split",
@@ -115,7 +118,7 @@ def summarise(inv: Investigation) -> Summary:
         blind=blind_spots(evidence, found),
         superseded=superseded(calculations),
         decides={probe.cause: probe for probe in reversed(probes)},
-        next_probes=probes,
+        next_probes=merged(probes),
         observations=evidence.observations,
         calculations=calculations,
         hypotheses=found,
@@ -218,11 +221,39 @@ def _gpus_used(evidence: Evidence) -> str:
     return f" on GPU{'s' if len(used) > 1 else ''} {', '.join(map(str, used))}"
 
 
+def how_to_run(probe: NextProbe) -> str:
+    """The line that runs it from a cell; empty for what the kit does not run: a person's measurement, or a change to the host."""
+    from diag_kit.verify.decide import all_tests
+
+    if probe.cost is Cost.STATE_CHANGING:
+        return ""
+    if probe.probe:
+        return f"inv.observe(dk.observe.{probe.probe}())"
+    if probe.cause not in all_tests():
+        return ""
+    careful = ", careful=True" if probe.cost is Cost.CAREFUL else ""
+    return f'inv.verify("{probe.cause}"{careful})'
+
+
+def merged(probes: tuple[NextProbe, ...]) -> tuple[NextProbe, ...]:
+    """One entry for each thing to run: rivals share a test, and its careful rungs are run together."""
+    first: dict[tuple[str, str, Cost], NextProbe] = {}
+    for probe in probes:
+        first.setdefault((probe.title, probe.probe, probe.cost), probe)
+    return tuple(first.values())
+
+
 def probe_line(probe: NextProbe) -> str:
     """``files open per rank, 10 s, read-only``."""
-    cost = {Cost.READ_ONLY: "read-only", Cost.CAREFUL: "careful: asks first", Cost.STATE_CHANGING: "for you to run"}
+    cost = {Cost.READ_ONLY: "read-only", Cost.CAREFUL: "careful: asks first", Cost.STATE_CHANGING: "changes the host"}[probe.cost]
     seconds = f"{probe.budget_s:.0f} s, " if probe.budget_s else ""
-    return f"{probe.title}, {seconds}{cost[probe.cost]}"
+    return f"{probe.title}, {seconds}{cost if how_to_run(probe) else 'for you to find out'}"
+
+
+def short_note(note: str, limit: int = 90) -> str:
+    """The first clause of a note, for a line that has no room for all of it."""
+    clause = visible(note.split(";")[0].strip())
+    return clause if len(clause) <= limit else f"{clause[: limit - 1].rstrip()}…"
 
 
 def label(name: str) -> str:

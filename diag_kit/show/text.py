@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
-from diag_kit.records import Cost, Hypothesis, Reason, Status
+from diag_kit.records import Hypothesis, Reason, Status
 from diag_kit.show.format import calculated, clock, visible, wins
-from diag_kit.show.summary import Summary, first_reason, label, probe_line, summarise
+from diag_kit.show.summary import Summary, first_reason, how_to_run, label, probe_line, summarise
 
 if TYPE_CHECKING:
     from diag_kit.investigation import Investigation
@@ -20,8 +20,9 @@ def screen(inv: Investigation, width: int = WIDTH) -> str:
     """Ranked findings with evidence on both sides and hours with intervals; then innocent, blind and superseded."""
     told = summarise(inv)
     lines = _head(told, width)
+    said: dict[str, int] = {}
     for place, found in enumerate(told.findings, 1):
-        lines += _finding(place, found, told, width)
+        lines += _finding(place, found, told, width, said)
     if not told.findings:
         lines += _row("no finding", _why_none(told), width)
     lines += _rows("not the cause", [_short(each) for each in told.innocent], width)
@@ -41,21 +42,33 @@ def _head(told: Summary, width: int) -> list[str]:
     ]
 
 
-def _finding(place: int, found: Hypothesis, told: Summary, width: int) -> list[str]:
+def _finding(place: int, found: Hypothesis, told: Summary, width: int, said: dict[str, int]) -> list[str]:
+    """``said``: the sentences printed so far and under which finding; rivals share much, and nothing is printed twice."""
     won = wins(found)
     head = f"{place:<2} {found.status:<10} "
-    claim = textwrap.wrap(visible(found.claim or found.title, 400), max(30, width - len(head) - len(won) - 2)) or [""]
+    what = f"{visible(found.claim or found.title, 400)} [{visible(found.cause, 60)}]"
+    claim = textwrap.wrap(what, max(30, width - len(head) - len(won) - 2))
     first = f"{head}{claim[0]}"
     lines = [f"{first}{' ' * max(2, width - len(first) - len(won))}{won}"]
     lines += [" " * len(head) + rest for rest in claim[1:]]
-    for reason in found.evidence_for:
-        lines += _row("     for", _with_ids(reason), width)
+    again: list[int] = []
     against = found.evidence_against or (Reason("nothing found"),)
-    for reason in against:
-        lines += _row("     against", _with_ids(reason), width)
-    lines += _row("     decides", _decides(found, told), width)
-    lines += _row("     hours", visible(found.hours_won.how, 400) if found.hours_won and found.hours_won.how else "", width)
-    lines += _row("     fix", visible(found.fix, 600), width)
+    how = found.hours_won.how if found.hours_won else ""
+    for name, text in (
+        *(("for", _with_ids(each)) for each in found.evidence_for),
+        *(("against", _with_ids(each)) for each in against),
+        ("decides", _decides(found, told)),
+        ("hours", visible(how, 400)),
+        ("fix", visible(found.fix, 1200)),
+    ):
+        if text in said and name != "against":
+            again.append(said[text])
+            continue
+        lines += _row(f"     {name}", text, width)
+        if text:
+            said[text] = place
+    if again:
+        lines += _row("     also", f"{len(again)} more sentences as under {', '.join(map(str, sorted(set(again))))}", width)
     return lines
 
 
@@ -65,8 +78,8 @@ def _decides(found: Hypothesis, told: Summary) -> str:
         return ""
     if probe is None:
         return visible(found.next_probe, 300)
-    careful = ", careful=True" if probe.cost is Cost.CAREFUL else ""
-    return f'{visible(probe_line(probe))}: inv.verify("{visible(found.cause)}"{careful})'
+    run = how_to_run(probe) or probe.what_it_decides
+    return f"{visible(probe_line(probe))}: {visible(run, 300)}"
 
 
 def _row(name: str, text: str, width: int) -> list[str]:

@@ -14,15 +14,17 @@ import ipywidgets as w
 from markupsafe import Markup
 
 from diag_kit.calculate.standard import standard_calculators
+from diag_kit.observe.probe import all_probes
 from diag_kit.progress import NextProbe, Progress
 from diag_kit.records import Calculation, Cost, Entry, Value
 from diag_kit.show.assume import fields, tell_row
 from diag_kit.show.cards import calculation_card, hypothesis_card, observation_card, verification_card
+from diag_kit.show.format import visible
 from diag_kit.show.html import fill
 from diag_kit.show.html import trouble as as_html
 from diag_kit.show.page import answer, column_count, foot, head, in_order, nothing_yet, probe_card
 from diag_kit.show.style import STYLE
-from diag_kit.show.summary import Summary, probe_line, summarise
+from diag_kit.show.summary import Summary, how_to_run, probe_line, summarise
 from diag_kit.show.work import TICK_S, Running, Trouble, Worker, trouble_of
 
 if TYPE_CHECKING:
@@ -128,15 +130,26 @@ class View:
 
     def ask_or_run(self, probe: NextProbe) -> None:
         """Run a read-only probe; ask before a careful one; never run one that changes the host."""
-        if probe.cost is Cost.READ_ONLY:
-            self._start(lambda: self.inv.verify(probe.cause), probe.title, probe.budget_s)
-        elif probe.cost is Cost.CAREFUL:
+        if not how_to_run(probe):
+            return
+        if probe.cost is Cost.CAREFUL:
             self._asked = probe
+        else:
+            self._start(lambda: self._look(probe), probe.title, probe.budget_s)
+
+    def _look(self, probe: NextProbe) -> None:
+        """Run what a next probe names: a single probe, then everything that follows from it; or the deciding test."""
+        if not probe.probe:
+            self.inv.verify(probe.cause, careful=probe.cost is Cost.CAREFUL)
+            return
+        self.inv.observe(all_probes()[probe.probe]())
+        self.inv.calculate(*standard_calculators(self.inv.evidence))
+        self.inv.hypothesize()
 
     def _consented(self) -> None:
         probe, self._asked = self._asked, None
         if probe is not None:
-            self._start(lambda: self.inv.verify(probe.cause, careful=True), probe.title, probe.budget_s)
+            self._start(lambda: self._look(probe), probe.title, probe.budget_s)
 
     def _declined(self) -> None:
         self._asked = None
@@ -223,7 +236,7 @@ class View:
             _set(self.decides, _offer(probe))
             self.run.description, self.later.layout.display = "Run", ""
         self.run.disabled = busy
-        self.run.layout.display = "none" if probe is not None and probe.cost is Cost.STATE_CHANGING else ""
+        self.run.layout.display = "none" if probe is not None and not how_to_run(probe) else ""
         _show(self.ask, not told.observations or probe is not None)
         asked = self._asked
         _show(self.consent, asked is not None)
@@ -298,7 +311,7 @@ class View:
     def _probe(self, probe: NextProbe) -> w.Widget:
         key = f"probe {probe.cause} {probe.title}"
         card = self._card(f"html {key}", probe_card(probe))
-        if probe.cost is Cost.STATE_CHANGING:
+        if not how_to_run(probe):
             return card
         if key not in self._cards:
             button = self._button("Run", f"Run: {probe_line(probe)}", lambda: self.ask_or_run(probe))
@@ -310,7 +323,7 @@ class View:
 
 
 def _offer(probe: NextProbe) -> Markup:
-    what = f" ({probe.what_it_decides})" if probe.what_it_decides else ""
+    what = f" ({visible(probe.what_it_decides, 160)})" if probe.what_it_decides else ""
     return fill("Decides next: <b>{line}</b>{what}", line=probe_line(probe), what=what)
 
 

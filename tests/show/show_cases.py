@@ -397,7 +397,7 @@ def verifications() -> list[Verification]:
 
 
 NEXT = NextProbe("data.dup_no_sampler", "files open per rank", Cost.READ_ONLY, 10.0, "own order, same order or split")
-CAREFUL = NextProbe("comm.bound", "py-spy dump of the ranks", Cost.CAREFUL, 5.0, "whether ranks wait in a collective")
+CAREFUL = NextProbe("data.same_order", "strace of the ranks", Cost.CAREFUL, 5.0, "own order or the same")
 
 
 class StandIn:
@@ -415,6 +415,7 @@ class StandIn:
         self._listeners: list[Any] = []
         self.probes: tuple[NextProbe, ...] = (NEXT, CAREFUL)
         self.asked: list[tuple[str, bool]] = []
+        self.observed: list[Any] = []
         self.fails: Exception | None = None
         self.pause_s = 0.0
 
@@ -505,6 +506,9 @@ class StandIn:
         )
         self.enter(seen)
         return seen
+
+    def observe(self, probe: Any) -> None:
+        self.observed.append(probe)
 
     def calculate(self, *calculators: Any) -> tuple[Calculation, ...]:
         return ()

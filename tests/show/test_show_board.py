@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,7 +77,7 @@ def test_run_runs_the_offered_probe_in_a_thread() -> None:
     assert inv.asked == [("data.dup_no_sampler", False)]
     settle(view, lambda: not view.worker.busy)
     assert "2 of 42 files at two ranks" in cards(view, "Verify")
-    assert "py-spy" in view.decides.value
+    assert "strace" in view.decides.value
 
 
 def test_progress_shows_what_runs_against_its_budget_and_can_be_cancelled() -> None:
@@ -126,28 +127,45 @@ def test_a_careful_probe_asks_first() -> None:
     view = View(inv)  # type: ignore[arg-type]
     view.run.click()
     assert shown(view.consent) and inv.asked == []
-    assert "py-spy dump of the ranks" in view.consent_text.value and "trainbox" in view.consent_text.value
+    assert "strace of the ranks" in view.consent_text.value and "trainbox" in view.consent_text.value
     view.consent.children[1].click()
     assert not shown(view.consent) and inv.asked == []
     view.run.click()
     view.consent.children[0].click()
     view.worker.wait(5)
-    assert inv.asked == [("comm.bound", True)]
+    assert inv.asked == [("data.same_order", True)]
 
 
 def test_a_state_changing_probe_has_no_button() -> None:
     inv = founding()
     inv.probes = (NextProbe("x", "restart the job", Cost.STATE_CHANGING, 1.0, "whether it helps"),)
     view = View(inv)  # type: ignore[arg-type]
-    assert "for you to run" in view.decides.value and not shown(view.run)
+    assert "for you to find out" in view.decides.value and not shown(view.run)
     view._run_next()
     assert inv.asked == []
+
+
+def test_a_named_probe_is_observed_and_everything_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    inv = founding()
+    inv.probes = (NextProbe("io.slow_storage", "what the user knows", Cost.READ_ONLY, 1.0, "x", "told"),)
+    monkeypatch.setattr("diag_kit.show.view.all_probes", lambda: {"told": lambda: "the probe"})
+    view = View(inv)  # type: ignore[arg-type]
+    view.run.click()
+    view.worker.wait(5)
+    assert inv.observed == ["the probe"] and inv.asked == []
+
+
+def test_rivals_that_share_a_test_are_offered_once() -> None:
+    inv = founding()
+    inv.probes = (NEXT, replace(NEXT, cause="data.same_order"), CAREFUL, replace(CAREFUL, budget_s=9.0))
+    view = View(inv)  # type: ignore[arg-type]
+    assert len(view.columns["Verify"].children) == 3
 
 
 def test_not_now_offers_the_next_one_and_keeps_the_card() -> None:
     view = View(founding())  # type: ignore[arg-type]
     view.later.click()
-    assert "py-spy" in view.decides.value
+    assert "strace" in view.decides.value
     assert "files open per rank" in cards(view, "Verify")
     view.later.click()
     assert not shown(view.ask)

@@ -38,6 +38,7 @@ def test_number(value: object, said: str) -> None:
         (1.4, "steps/s", Interval(1.33, 1.47), "1.40 steps/s (1.33-1.47)"),
         (35.17, "h", Interval(33.49, 37.01), "35.2 h (33.5-37.0)"),
         (8.79, "h", None, "8.8 h"),
+        (1.4, "steps/s", Interval(1.3996, 1.4004), "1.40 steps/s (1.3996-1.4004)"),
         (4, "ranks", None, "4 ranks"),
         (4, "ranks", Interval(4, 4), "4 ranks"),
         (187, "steps", Interval(186, 188), "187 steps (186-188)"),

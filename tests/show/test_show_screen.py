@@ -16,11 +16,12 @@ def test_the_screen_says_what_the_first_minute_must_say() -> None:
     assert lines[0] == "Why will this run take 35 hours?"
     assert lines[1].startswith("trainbox [recorded (reconstruction)]: torchrun, 4 ranks on GPUs 0-3, 04_train.py since 22:27 UTC")
     assert lines[3].startswith("1  supported  each rank trains on the whole dataset")
+    assert "[data.dup_no_sampler]" in text
     assert lines[3].endswith("wins 26.4 h (25.2-27.7) of 35.2 h")
     assert "for       loader length 35446 = files 35446, one split by 4 would print 8861 or 8862 (O2, C4)" in text
     assert "against   nothing found" in text
     assert 'decides   files open per rank, 10 s, read-only: inv.verify("data.dup_no_sampler")' in text
-    assert 'inv.verify("comm.bound", careful=True)' in text
+    assert "decides   tell the bandwidth" in text
     assert "2  undecided  communication dominates the step" in text
     assert "wins 0-11 h of 35.2 h" in text
 
@@ -70,3 +71,12 @@ def test_a_confirmed_finding_needs_no_decider() -> None:
     inv = StandIn([*observations(), *done])
     inv.probes = (NEXT, CAREFUL)
     assert 'inv.verify("data.dup_no_sampler")' not in screen(inv)
+
+
+def test_rivals_that_share_their_evidence_do_not_repeat_it() -> None:
+    twin = dataclasses.replace(hypotheses()[0], cause="data.same_order", id="H9")
+    text = screen(StandIn([*observations(), hypotheses()[0], twin]))
+    assert text.count("every learning rate of the warm-up stands in 4 lines") == 1
+    assert text.count("give the loader a DistributedSampler") == 1
+    assert "also      4 more sentences as under 1" in text
+    assert "[data.same_order]" in text
