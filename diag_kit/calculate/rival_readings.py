@@ -112,14 +112,18 @@ class Readings:
             formula = f"{tidy(total)} steps / {ranks} ranks"
         per_line = self._lines_per_step(evidence, line_rate, printers)
         rate = float(line_rate.value or 0) / per_line
-        interval = line_rate.interval
-        if interval is not None:
+        interval, hours = line_rate.interval, count / rate / HOUR_S
+        known_hours: float | None = hours
+        if interval is not None and interval.low <= 0:
+            known_hours, interval = None, None
+            note = sentences(note, "the rate of the lines is only known to be below its upper end")
+        elif interval is not None:
             interval = inverse(Interval(interval.low / per_line, interval.high / per_line), count / HOUR_S)
         seen = f"({line_rate.value:.3g} {line_rate.unit} / {tidy(per_line)})"
         note = sentences(note, _decides(kind, ranks, arithmetic, counted))
         assumed = (steps.assumption, Assumption("printing_ranks", printers, "this reading", "ranks"))
         return Calculation(
-            f"reading_{kind}_hours", f"{formula} / {seen}", count / rate / HOUR_S, "h",
+            f"reading_{kind}_hours", f"{formula} / {seen}", known_hours, "h",
             ids_of(steps, line_rate, evidence.calculation("printing_ranks")), interval, assumed, note=note, **self._made(),
         )  # fmt: skip
 

@@ -124,6 +124,8 @@ def _hours(
     abstain: bool,
     made: dict[str, Any],
 ) -> Calculation:
+    if interval is not None and interval.low <= 0 and rate:
+        abstain, note = True, sentences(f"the rate is only known to be below {interval.high:.2g} steps/s", note)
     if count is None or not rate or abstain:
         return Calculation(name, formula, None, "h", note=note or "not known", **made)
     hours = count / rate / HOUR_S

@@ -7,6 +7,7 @@ break the arithmetic: a length counts only if it is exactly what one of the read
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -34,7 +35,7 @@ class SplitArithmetic:
     ``sure``: the batch surely is a rank's. ``seen``: the log itself shows that length (roll-over, or more steps in an epoch
     than a split has); otherwise it is a printed figure, which may be the dataset's length. ``length``: batches per epoch on
     one rank that stand; ``accumulation``: batches per counted step; ``if_split``: what one split would give, rounded up (``if_split_floor``: down). ``dataset_length``: where the source
-    prints the dataset's length as the loader's.
+    prints the dataset's length as the loader's. ``open_readings``: where it cannot tell, the readings that remain for some batch.
     """
 
     verdict: Split
@@ -49,11 +50,13 @@ class SplitArithmetic:
     parallel: DataParallel | None = None
     accumulation: int = 1
     accumulated: int = 1
+    inferred_accumulation: int = 0
     epochs: float | None = None
     if_split: int | None = None
     if_split_floor: int | None = None
     by_epochs: bool = True
     dataset_length: str = ""
+    open_readings: tuple[Split, ...] = ()
     progress: EpochProgress | None = None
     ids: tuple[str, ...] = ()
 
@@ -73,7 +76,7 @@ def split_arithmetic(evidence: Evidence) -> SplitArithmetic:
     batch = batch_size(evidence, ranks)
     total, printed = known(evidence, "total_steps", unit="steps"), known(evidence, "batches_per_epoch", unit="batches")
     epochs = known(evidence, "epochs").value
-    accumulation, accumulated = _accumulation(evidence, printed, total, epochs)
+    accumulation, accumulated, inferred = _accumulation(evidence, printed, total, epochs)
     progress = epoch_progress(evidence)
     length, by_epochs = _length(printed, total, epochs, accumulation)
     if epochs is None and length.value and total.value:
@@ -92,6 +95,7 @@ def split_arithmetic(evidence: Evidence) -> SplitArithmetic:
         parallel,
         accumulation,
         accumulated,
+        inferred,
         epochs,
         by_epochs=by_epochs,
         dataset_length=_dataset_length(evidence),
@@ -117,21 +121,22 @@ def _ids(*sources: Known | EpochProgress | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in found if each))
 
 
-def _accumulation(evidence: Evidence, printed: Known, total: Known, epochs: float | None) -> tuple[int, int]:
-    """Batches per counted step, and per optimizer step: stated, else what total steps, length and epochs leave open, else 1.
+def _accumulation(evidence: Evidence, printed: Known, total: Known, epochs: float | None) -> tuple[int, int, int]:
+    """Batches per counted step and per optimizer step: stated, else what total, length and epochs leave open, else 1.
 
-    They differ where a script accumulates gradients and counts batches as steps: its total is then length x epochs.
+    They differ where a script accumulates gradients and counts batches as steps: its total is then length x epochs. Third: the
+    inferred one, 0 where none was inferred.
     """
     stated = known(evidence, "accumulation_steps")
     if stated.value:
         steps = max(1, int(stated.value))
         in_batches = bool(printed.value and epochs and total.value == printed.value * epochs)
-        return (1 if in_batches else steps), steps
+        return (1 if in_batches else steps), steps, 0
     if printed.value and total.value and epochs:
         for steps in range(1, 129):
             if total.value in {math.ceil(printed.value / steps) * epochs, printed.value // steps * epochs}:
-                return steps, steps
-    return 1, 1
+                return steps, steps, steps if steps > 1 else 0
+    return 1, 1, 0
 
 
 def _length(printed: Known, total: Known, epochs: float | None, accumulation: int) -> tuple[Known, bool]:
@@ -160,85 +165,125 @@ def _decide(base: SplitArithmetic) -> SplitArithmetic:
         return replace(base, reason="the number of training samples is not known")
     samples, ranks = int(base.samples.value), base.ranks
     batch = int(base.batch.size.value) if base.batch.size.value else None
-    if batch:
-        exact = samples / (batch * ranks)
-        base = replace(base, if_split=math.ceil(exact), if_split_floor=math.floor(exact))
-    seen = _decide_seen(base, samples, ranks, batch)
-    if seen is not None:
-        return seen
+    if batch is None:
+        return _decide_without_batch(base, samples, ranks)
+    base = _with_split_length(base, samples, batch, ranks)
+    if base.progress is not None and base.progress.low is not None:
+        return _decide_seen(base, samples, ranks, batch)
     if base.dataset_length:
         where = base.dataset_length
         return replace(base, reason=f"the printed length is the dataset's ({where}), which is the same with and without a split")
     if not base.length.value:
         return replace(base, reason="no length of an epoch is printed, and no epoch was seen whole")
-    if batch is None:
-        return _decide_without_batch(base, samples, ranks)
     return _decide_printed(base, samples, ranks, batch)
 
 
+def _with_split_length(base: SplitArithmetic, samples: int, batch: int, ranks: int) -> SplitArithmetic:
+    exact = samples / (batch * ranks)
+    return replace(base, if_split=math.ceil(exact), if_split_floor=math.floor(exact))
+
+
+def _shares(ranks: int) -> tuple[tuple[Split, int], ...]:
+    return (Split.NONE, 1), (Split.ONCE, ranks), (Split.TWICE, ranks * ranks)
+
+
 def _decide_printed(base: SplitArithmetic, samples: int, ranks: int, batch: int) -> SplitArithmetic:
+    """By the printed length, which must be exactly what one reading predicts."""
     value = float(base.length.value or 0)
     slack = base.accumulation if base.length.source.startswith("total steps") else 0
     fits = [
         split
-        for split, shares in ((Split.NONE, 1), (Split.ONCE, ranks), (Split.TWICE, ranks * ranks))
+        for split, shares in _shares(ranks)
         if any(abs(value - each) <= max(slack, 0.01) for each in predicted(samples, batch, shares) if each > 0)
     ]
     what = f"{tidy(value)} batches an epoch, {samples} samples, batch {batch}, {ranks} ranks"
     if len(fits) != 1:
         why = "fits more than one reading" if fits else "fits no reading: packing, a filter, an iterable or a step limit"
-        return replace(base, reason=f"{what}: {why}")
+        return replace(base, reason=f"{what}: {why}", open_readings=tuple(fits))
     texts = {
         Split.NONE: f"{what}: the whole dataset on each rank; one split would give {_or(base)}",
         Split.ONCE: f"{what}: exactly one split",
         Split.TWICE: f"{what}: split twice; one split would give {_or(base)}",
     }
-    return _with_what_ran(replace(base, verdict=fits[0], reason=texts[fits[0]]))
-
-
-def _with_what_ran(base: SplitArithmetic) -> SplitArithmetic:
-    """More steps inside one epoch than a split has: the printed length is the loader's, not the dataset's."""
-    progress, limit = base.progress, base.if_split
-    if base.verdict is not Split.NONE or progress is None or limit is None:
-        return base
-    if progress.at_least * base.accumulation <= limit + base.accumulation + 1:
-        return base
-    reason = f"{base.reason}; {progress.says}, and one split would have ended it after {limit}"
-    return replace(base, seen=True, reason=reason)
+    return _check(replace(base, verdict=fits[0], reason=texts[fits[0]]))
 
 
 def _decide_without_batch(base: SplitArithmetic, samples: int, ranks: int) -> SplitArithmetic:
-    """Without a batch size only the extreme counts: as many batches as samples is one sample a batch, and no split."""
-    value = float(base.length.value or 0)
+    """Without a batch size only the extreme counts: as many batches as samples is one sample a batch, and no split.
+
+    Unless the log shows another length: then the printed one is not the loader's, and says nothing on the batch either.
+    """
+    progress, value = base.progress, float(base.length.value or 0)
+    seen = progress is not None and progress.low is not None
+    per_step = base.accumulation
+    if progress is not None and value and not progress.fits(value / per_step):
+        fits = _readings_for_some_batch(samples, ranks, lambda each: progress.fits(each / per_step))
+        reason = f"{progress.says}, and {tidy(value)} batches are printed: not the loader's length; the batch size is not known"
+        return replace(base, reason=reason, open_readings=fits)
+    if base.dataset_length and not seen:
+        return replace(base, reason=f"the printed length is the dataset's ({base.dataset_length})")
+    if not value:
+        return replace(base, reason="no length of an epoch is printed, and the batch size is not known")
     if value != samples:
-        return replace(base, reason=f"{tidy(value)} batches of unknown size for {samples} samples on {ranks} ranks")
+        fits = _readings_for_some_batch(samples, ranks, lambda each: abs(value - each) < 0.01)
+        reason = f"{tidy(value)} batches of unknown size for {samples} samples on {ranks} ranks"
+        if Split.ONCE in fits and Split.NONE in fits:
+            reason += ": one split, or no split and a batch larger by that factor"
+        return replace(base, reason=reason, open_readings=fits)
     one = Batch(Known("batch_size_per_rank", 1.0, "as many batches as samples"), True, "as many batches as samples")
-    exact = samples / ranks
-    base = replace(base, batch=one, sure=True, if_split=math.ceil(exact), if_split_floor=math.floor(exact))
+    base = _with_split_length(replace(base, batch=one, sure=True), samples, 1, ranks)
     reason = f"{samples} batches an epoch = {samples} samples: one sample a batch, and one split by {ranks} would give"
-    return _with_what_ran(replace(base, verdict=Split.NONE, reason=f"{reason} {_or(base)}"))
+    return _check(replace(base, verdict=Split.NONE, seen=seen, reason=f"{reason} {_or(base)}"))
 
 
-def _decide_seen(base: SplitArithmetic, samples: int, ranks: int, batch: int | None) -> SplitArithmetic | None:
-    """What the log's own epochs say; None where they say nothing."""
+def _readings_for_some_batch(samples: int, ranks: int, fits: Callable[[float], bool]) -> tuple[Split, ...]:
+    """The readings that some batch size would make fit."""
+    found = []
+    for split, shares in _shares(ranks):
+        if any(fits(length) for batch in range(1, 4097) for length in predicted(samples, batch, shares) if length > 0):
+            found.append(split)
+    return tuple(found)
+
+
+def _check(base: SplitArithmetic) -> SplitArithmetic:
+    """Against what the log shows beside the printed length: steps that ran, and a total that does not fit it."""
+    if base.verdict is not Split.NONE:
+        return base
+    progress, limit = base.progress, base.if_split
+    if progress is not None and limit is not None and base.length.value:
+        ran = progress.at_least * base.accumulation
+        if base.length.value + base.accumulation >= ran > limit + base.accumulation + 1:
+            reason = f"{base.reason}; {progress.says}, and one split would have ended it after {limit}"
+            return replace(base, seen=True, reason=reason)
+    if base.inferred_accumulation and base.ranks and base.inferred_accumulation % base.ranks == 0 and not base.seen:
+        reason = (
+            f"{base.reason}; but the total of {tidy(base.total_steps.value)} steps is 1/{base.inferred_accumulation} of that length x "
+            "epochs: a split, or accumulation"
+        )
+        return replace(base, verdict=Split.CANNOT_TELL, reason=reason, open_readings=(Split.NONE, Split.ONCE))
+    return base
+
+
+def _decide_seen(base: SplitArithmetic, samples: int, ranks: int, batch: int) -> SplitArithmetic:
+    """By the epochs that the log shows whole, which outrank any printed length."""
     progress = base.progress
-    if progress is None:
-        return None
-    if progress.low is not None and batch is not None:
-        fits = [
-            split
-            for split, shares in ((Split.NONE, 1), (Split.ONCE, ranks), (Split.TWICE, ranks * ranks))
-            if any(progress.fits(each / base.accumulation) for each in predicted(samples, batch, shares))
-        ]
-        if len(fits) == 1:
-            shares = {Split.NONE: 1, Split.ONCE: ranks, Split.TWICE: ranks * ranks}[fits[0]]
-            length = Known("batches_per_epoch", float(math.ceil(samples / batch / shares)), progress.says, (progress.id,))
-            word = {Split.NONE: "no split", Split.ONCE: "one split", Split.TWICE: "two splits"}[fits[0]]
-            reason = f"{progress.says}; {samples} samples in batches of {batch} on {ranks} ranks: {word}"
-            return replace(base, verdict=fits[0], seen=True, length=length, reason=reason)
-        if not fits:
-            return replace(base, reason=f"{progress.says}, which fits no reading of {samples} samples, batch {batch}")
-    return None
+    assert progress is not None
+    fits = [
+        (split, shares)
+        for split, shares in _shares(ranks)
+        if any(progress.fits(each / base.accumulation) for each in predicted(samples, batch, shares))
+    ]
+    if len(fits) != 1:
+        why = "more than one reading" if fits else "no reading"
+        reason = f"{progress.says}, which fits {why} of {samples} samples, batch {batch}, {ranks} ranks"
+        return replace(base, reason=reason, open_readings=tuple(split for split, _ in fits))
+    split, shares = fits[0]
+    length = Known("batches_per_epoch", float(math.ceil(samples / batch / shares)), progress.says, (progress.id,))
+    word = {Split.NONE: "no split", Split.ONCE: "one split", Split.TWICE: "two splits"}[split]
+    reason = f"{progress.says}; {samples} samples in batches of {batch} on {ranks} ranks: {word}"
+    if split is Split.NONE:
+        reason += f", which would give {_or(base)}"
+    return replace(base, verdict=split, seen=True, length=length, reason=reason)
 
 
 def _or(base: SplitArithmetic) -> str:

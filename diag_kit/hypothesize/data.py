@@ -19,7 +19,7 @@ from diag_kit.hypothesize.sharding_case import (
 )
 from diag_kit.records import HoursWon, Hypothesis, Reason, Status
 
-NEXT = 'files open per rank, 10 s, read-only: inv.verify("{cause}")'
+NEXT = 'files open per rank, read-only: inv.verify("{cause}")'
 SHARED_CLAIM = "each rank trains on the whole dataset (own or same order: undecided)"
 FIX = (
     "Split the loader by rank: a rank-aware batch sampler (speculators: MultipackDistributedBatchSamplerV2 with "
@@ -67,7 +67,7 @@ def _unsplit(evidence: Evidence, cause_id: str, title: str) -> Hypothesis:
     won = hours_if_split(evidence) if alive else None
     if won is not None and status is Status.UNDECIDED:
         won = HoursWon(0.0, won.high, f"nothing if the data are split already, else: {won.how}", won.total_hours)
-    if not alive or (won is not None and won.low == 0):
+    if not alive:
         card_numbers = {name: n for name, n in card_numbers.items() if not name.startswith("hours_won")}
     if also is not None and alive:
         good.append(Reason(f"beside it, and not repaired by a split: {also.text}", also.ids))

@@ -13,7 +13,7 @@ ORDER = (Status.CONFIRMED, Status.SUPPORTED, Status.UNDECIDED, Status.NOT_TESTAB
 
 
 def rank(hypotheses: Iterable[Hypothesis]) -> tuple[Hypothesis, ...]:
-    """Best first: status, then hours won (lower bound, then upper), faults before "healthy", what the source hints at,
+    """Best first: status, then hours won (lower bound, then upper), faults of the machine before those of counting and "healthy", what the source hints at,
     then the id.
 
     Two neighbours of one open status and the same hours are a tie, and each says so in ``numbers["ties_with"]``.
@@ -26,11 +26,12 @@ def ranked(evidence: Evidence) -> tuple[Hypothesis, ...]:
     return rank(each.rule(evidence) for each in all_causes().values())
 
 
-def _key(found: Hypothesis) -> tuple[int, float, float, bool, bool, str]:
+def _key(found: Hypothesis) -> tuple[int, float, float, int, bool, str]:
     won = found.hours_won
     low, high = (won.low, won.high) if won else (0.0, 0.0)
     hinted = found.cause == "data.same_order" and found.numbers.get("order_by_source") == "same"
-    return ORDER.index(found.status), -low, -high, found.cause == "healthy", not hinted, found.cause
+    family = 2 if found.cause == "healthy" else 1 if found.cause.startswith("acct.") else 0
+    return ORDER.index(found.status), -low, -high, family, not hinted, found.cause
 
 
 def _hours(found: Hypothesis) -> tuple[float, float] | None:

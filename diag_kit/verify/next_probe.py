@@ -83,7 +83,8 @@ def _opened_files(evidence: Evidence, cause: str) -> Iterator[_Candidate]:
     for probe in test.probes(evidence):
         plain = probe.cost is Cost.READ_ONLY
         power = (0.2 if done else 0.9) if plain else 0.9
-        yield _Candidate(NextProbe(cause, test.title, probe.cost, probe.budget_s, OPENS_DECIDE), power)
+        title = test.title if plain else f"{test.title}, traced"
+        yield _Candidate(NextProbe(cause, title, probe.cost, probe.budget_s, OPENS_DECIDE), power)
 
 
 def _communication(evidence: Evidence) -> Iterator[_Candidate]:
