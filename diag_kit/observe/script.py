@@ -64,6 +64,7 @@ class SourceOfScript:
     equivalent: ClassVar[str] = (
         "cat SCRIPT; grep -nE 'DataLoader|Sampler|\\.shard\\(|prepare\\(|manual_seed|set_epoch' SCRIPT *.py"
     )
+    reads: ClassVar[tuple[str, ...]] = ("python_source",)
 
     @property
     def budget_s(self) -> float:
@@ -126,8 +127,10 @@ def _problem(values: list[str]) -> str:
     return f"{kind}: {what}"
 
 
-def _arguments(sent: Sent) -> dict[str, str | bool]:
-    """The job's own command line as name -> value; a flag without value is True."""
+def _arguments(sent: Sent) -> dict[str, str | bool] | None:
+    """The job's own command line as name -> value; a flag without value is True. None: no command line is known."""
+    if not sent.value("cmd"):
+        return None
     argv = tuple(sent.value("cmd").split("\x1f"))
     _, start = program_of(Process(0, argv=argv))
     found: dict[str, str | bool] = {}
@@ -222,6 +225,8 @@ def order_by_source(train: list[Loader], seeds: list[Seed]) -> tuple[str, str]:
     if not train or any(loader.splits != 0 for loader in train):
         return "", ""
     shuffles = {loader.shuffle for loader in train}
+    if any(loader.iterable for loader in train):
+        return "cannot tell", "an iterable dataset decides its own order"
     if any(part.kind != "none" for loader in train for part in loader.parts):
         return "cannot tell", "a sampler of its own decides the order"
     if shuffles == {"False"}:

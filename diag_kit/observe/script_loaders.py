@@ -12,6 +12,7 @@ from diag_kit.observe.script_split import (
     ABSENT,
     PLAIN,
     RANK_AWARE,
+    RANK_KEYWORDS,
     UNCLEAR,
     Lightning,
     Part,
@@ -26,7 +27,7 @@ _NOT_LOADERS = {"prepare_dataloader", "prepare_data_loader", "get_train_dataload
 _POSITIONS = ("dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers")
 _VALIDATION = re.compile(r"(?:^|_|\b)(val|valid|validation|eval|evaluation|test|dev)(?:_|\b|\d|s?$|loader|data|set)", re.I)
 _HF_TRAINER = re.compile(r"^(?!pl$|L$)\w*Trainer$")
-_MEGATRON = re.compile(r"build_pretraining_data_loader|MegatronPretraining\w*Sampler")
+_ONE_DRIVER = re.compile(r"^\s*(?:import|from)\s+(?:ray|verl)\b", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +216,10 @@ def _splits(
     parts: list[Part] = []
     for name in ("sampler", "batch_sampler"):
         node = arguments.get(name)
-        if node is not None:
-            parts += [part for part in sampler_part(program, where, node) if part.kind != ABSENT]
-            parts += [Part(ABSENT, f"no {name}")] if not parts else []
+        ways = sampler_part(program, where, node) if node is not None else []
+        parts += ways if any(way.kind != ABSENT for way in ways) else []
+    if short(call) != "DataLoader" and RANK_KEYWORDS & set(arguments):
+        parts.append(Part(RANK_AWARE, f"{short(call)} is given the rank", short(call)))
     dataset = arguments.get("dataset")
     data = dataset_part(program, where, dataset) if dataset is not None else Part(PLAIN, "")
     iterable = data.name == "iterable"
@@ -252,6 +254,8 @@ def _framework(
     wrap = wrapped_by(program, where, call, variable)
     if wrap:
         return Part(RANK_AWARE, f"{wrap}() splits it over the ranks")
+    if any(_ONE_DRIVER.search(unit.text) for unit in program.units):
+        return Part(UNCLEAR, "with ray one driver may read for all ranks: not settled by the text")
     if not frame.used:
         return Part(PLAIN, "")
     if not frame.inserts:
@@ -289,7 +293,3 @@ def _made_by_framework(program: Program, frame: Lightning) -> Iterator[Loader]:
                 unit.file, node.lineno, name, "train", written(node, 400), dataset=written(data, 80),
                 splits=None if part.kind == UNCLEAR else count, why=tuple(filter(None, why)), iterable=part.name == "iterable",
             )  # fmt: skip
-
-
-def uses_megatron(program: Program) -> bool:
-    return any(_MEGATRON.search(unit.text) for unit in program.units)

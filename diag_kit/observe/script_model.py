@@ -108,10 +108,10 @@ def written(node: ast.AST | None, limit: int = 120) -> str:
 
 @dataclass
 class Program:
-    """All files of a script with what is known of its run: arguments and number of ranks."""
+    """All files of a script with what is known of its run: arguments (None: not known, so no default counts), ranks."""
 
     units: Sequence[Unit]
-    arguments: Mapping[str, str | bool] = field(default_factory=dict)
+    arguments: Mapping[str, str | bool] | None = None
     world_size: int | None = None
     _defaults: dict[str, Any] = field(default_factory=dict)
 
@@ -128,10 +128,11 @@ class Program:
         key = dest.value if isinstance(dest, ast.Constant) else longest.lstrip("-").replace("-", "_")
         if not isinstance(key, str) or not key:
             return
-        given = next(
-            (self.arguments[n.lstrip("-").replace("-", "_")] for n in names if n.lstrip("-").replace("-", "_") in self.arguments),
-            None,
-        )
+        if self.arguments is None:
+            self._defaults[key] = UNKNOWN
+            return
+        keys = [name.lstrip("-").replace("-", "_") for name in names]
+        given = next((self.arguments[name] for name in keys if name in self.arguments), None)
         action = keyword(call, "action")
         flag = action.value if isinstance(action, ast.Constant) else None
         default = keyword(call, "default")
@@ -146,7 +147,7 @@ class Program:
     def argument(self, name: str) -> Any:
         if name in self._defaults:
             return self._defaults[name]
-        if name in self.arguments:
+        if self.arguments is not None and name in self.arguments:
             return _typed(self.arguments[name], "")
         return UNKNOWN
 
@@ -178,15 +179,17 @@ class Program:
             return self._attribute(where, node)
         if not isinstance(node, ast.Name):
             return []
+        found: list[tuple[Unit, ast.expr]] = []
         function = where.function_of(node)
         while function is not None:
-            found = self._assigned(where, function, node)
-            if found:
+            more, sure = self._assigned(where, function, node)
+            found += more
+            if sure:
                 return found
             if any(arg.arg == node.id for arg in _parameters(function)):
-                return self._passed(where, function, node.id, depth + 1)
+                return found + self._passed(where, function, node.id, depth + 1)
             function = where.function_of(function)
-        return self._assigned(where, where.tree, node)
+        return found + self._assigned(where, where.tree, node)[0]
 
     def _attribute(self, where: Unit, node: ast.Attribute) -> list[tuple[Unit, ast.expr]]:
         owner = where.class_of(node)
@@ -199,8 +202,8 @@ class Program:
                 found.append((where, value))
         return found
 
-    def _assigned(self, where: Unit, scope: Scope, use: ast.Name) -> list[tuple[Unit, ast.expr]]:
-        """Assignments in that scope which may be in force at the use: from the last one back to one that surely ran."""
+    def _assigned(self, where: Unit, scope: Scope, use: ast.Name) -> tuple[list[tuple[Unit, ast.expr]], bool]:
+        """Assignments in that scope which may be in force at the use, from the last one back to one that surely ran (True)."""
         own = []
         for node in ast.walk(scope):
             value = _value_for(node, use.id)
@@ -216,8 +219,8 @@ class Program:
                 continue
             found.append((where, value))
             if reached is True or where.parents.get(node) in blocks:
-                break
-        return found
+                return found, True
+        return found, False
 
     def _passed(self, where: Unit, function: Function, name: str, depth: int) -> list[tuple[Unit, ast.expr]]:
         """What callers hand to a parameter; its default where no caller does."""

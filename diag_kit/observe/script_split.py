@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from diag_kit.observe.script_model import UNKNOWN, Program, Unit, called, keyword, short, written
@@ -21,10 +21,11 @@ _RANK_NAME = re.compile(
     r"|^(RANK|LOCAL_RANK|GLOBAL_RANK|dataloading_host_index)$"
 )
 _RANK_CALL = re.compile(r"^(get_(?:global_|local_|dp_|data_parallel_)?rank|get_process_index|process_index)$")
-_RANK_KEYWORDS = {"rank", "num_replicas", "world_size", "dp_rank", "shard_id", "num_shards", "process_index", "num_processes"}
+RANK_KEYWORDS = {"rank", "num_replicas", "world_size", "dp_rank", "shard_id", "num_shards", "process_index", "num_processes"}
 _SAMPLER_NAME = re.compile(r"Distributed\w*Sampler|Sampler\w*Distributed|^(MegatronPretraining|DP|Elastic|Sharded)\w*Sampler$")
 _PLAIN_SAMPLERS = {"RandomSampler", "SequentialSampler", "WeightedRandomSampler"}
-_SPLITTERS = {"split_dataset_by_node", "split_by_node", "StreamingDataset", "StreamingTextDataset"}
+_SPLITTERS = {"split_dataset_by_node", "split_by_node"}
+_STREAMING = re.compile(r"^\w*Streaming\w*Dataset$")
 _CHECK_ITERABLE = re.compile(r"Iterable|Streaming")
 
 
@@ -62,7 +63,7 @@ def uses_rank(program: Program, name: str) -> bool | None:
 
 
 def _passes_rank(program: Program, where: Unit, call: ast.Call) -> bool:
-    if any(each.arg in _RANK_KEYWORDS and not _is_one(program, where, each.value) for each in call.keywords):
+    if any(each.arg in RANK_KEYWORDS and not _is_one(program, where, each.value) for each in call.keywords):
         return True
     return any(mentions_rank(program, where, arg, depth=1) for arg in call.args)
 
@@ -120,32 +121,32 @@ def _returned(program: Program, name: str) -> Iterator[tuple[Unit, ast.expr]]:
 
 def dataset_part(program: Program, where: Unit, node: ast.expr, depth: int = 0) -> Part:
     """Whether the dataset itself holds one rank's part only."""
-    for each in _own_nodes(node):
+    for each in ast.walk(node):
         part = _splitting_node(program, where, each)
         if part is not None:
             return part
     if depth > 6:
         return Part(PLAIN, "")
     iterable = False
-    for place, value in _feeding(program, where, node):
-        part = dataset_part(program, place, value, depth + 1)
-        if part.kind in (RANK_AWARE, UNCLEAR):
-            return part
-        iterable = iterable or part.name == "iterable"
+    for ways in _feeding(program, where, node):
+        parts = [dataset_part(program, place, value, depth + 1) for place, value in ways]
+        kinds = {part.kind for part in parts}
+        if UNCLEAR in kinds or (RANK_AWARE in kinds and len(kinds) == 1):
+            return next(part for part in parts if part.kind in (UNCLEAR, RANK_AWARE))
+        if RANK_AWARE in kinds:
+            cut = next(part for part in parts if part.kind == RANK_AWARE)
+            return Part(UNCLEAR, f"in one branch {cut.why}, in another not: the arguments do not settle which runs")
+        iterable = iterable or any(part.name == "iterable" for part in parts)
     return Part(PLAIN, "", "iterable" if iterable or _is_iterable(program, node) else "")
 
 
-def _own_nodes(node: ast.expr) -> Iterable[ast.AST]:
-    return ast.walk(node)
-
-
-def _feeding(program: Program, where: Unit, node: ast.expr) -> Iterator[tuple[Unit, ast.expr]]:
-    """Where the parts of an expression come from: names followed, functions of the script entered."""
+def _feeding(program: Program, where: Unit, node: ast.expr) -> Iterator[list[tuple[Unit, ast.expr]]]:
+    """Where the parts of an expression come from, each with all its ways: names followed, functions of the script entered."""
     for each in ast.walk(node):
         if isinstance(each, ast.Name | ast.Attribute | ast.IfExp):
-            yield from program.values(where, each)
+            yield program.values(where, each)
         elif isinstance(each, ast.Call) and program.class_named(short(each)) is None:
-            yield from _returned(program, short(each))
+            yield list(_returned(program, short(each)))
 
 
 def _splitting_node(program: Program, where: Unit, node: ast.AST) -> Part | None:
@@ -159,11 +160,23 @@ def _splitting_node(program: Program, where: Unit, node: ast.AST) -> Part | None
     if name in _SPLITTERS or (name in ("shard", "islice", "range", "Subset") and _rank_in_call(program, where, node)):
         return Part(RANK_AWARE, f"the dataset is split by {written(node, 60)}")
     own = uses_rank(program, name)
-    if own is True:
+    if own is True or (own is None and _STREAMING.match(name)):
         return Part(RANK_AWARE, f"{name} looks at the rank itself")
-    if own is None and any(each.arg in _RANK_KEYWORDS for each in node.keywords) and not name.endswith("Sampler"):
+    if name == "WebDataset":
+        return _webdataset(node)
+    if own is None and any(each.arg in RANK_KEYWORDS for each in node.keywords) and not name.endswith("Sampler"):
         return Part(UNCLEAR, f"{name} is given the rank; what it does with it is defined elsewhere")
     return None
+
+
+def _webdataset(call: ast.Call) -> Part | None:
+    """WebDataset refuses several nodes without a nodesplitter, so one that runs has one, or draws with replacement."""
+    if keyword(call, "nodesplitter") is not None:
+        return Part(RANK_AWARE, f"WebDataset splits its shards: nodesplitter={written(keyword(call, 'nodesplitter'), 40)}")
+    resampled = keyword(call, "resampled")
+    if isinstance(resampled, ast.Constant) and resampled.value is True:
+        return Part(UNCLEAR, "WebDataset(resampled=True) draws with replacement: there is nothing to split")
+    return Part(UNCLEAR, "WebDataset without a nodesplitter: how its shards are split is not settled by the text")
 
 
 def _rank_in_call(program: Program, where: Unit, call: ast.Call) -> bool:
