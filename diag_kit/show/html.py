@@ -122,6 +122,7 @@ def pairs(given: Mapping[str, Value | str]) -> Markup:
 def rows_table(head: Sequence[str], rows: Sequence[Sequence[object]], mono: bool = False) -> Markup:
     """A small table with its own scroll bar, so that a wide one never widens the page."""
     cell = f"padding:1px 8px 1px 0;text-align:left;vertical-align:top;border-bottom:1px solid {GREY}"
+    cell += ";white-space:nowrap" if mono else ""
     heads = join(fill('<th style="{style}">{name}</th>', style=cell, name=name) for name in head) if any(head) else EMPTY
     body = join(
         fill(

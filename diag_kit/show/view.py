@@ -255,7 +255,9 @@ class View:
         line, fraction = self.running.state()
         _show(self.progress, bool(line))
         if line:
-            _set(self.doing, fill("{stopping}{line}", line=line, stopping="stopping… " if self.inv.stop.is_set() else ""))
+            stopping = "stopping… " if self.inv.stop.is_set() else ""
+            in_cell = "" if self.worker.busy else " (runs in a cell: the notebook's stop button ■ ends it)"
+            _set(self.doing, fill("{stopping}{line}{in_cell}", line=line, stopping=stopping, in_cell=in_cell))
             self.bar.value = fraction
 
     def _show_trouble(self) -> None:
