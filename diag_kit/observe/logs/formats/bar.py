@@ -1,0 +1,71 @@
+"""Counters and postfix of a tqdm bar: ``Steps: 3%|..| 450/15000 [05:12<2:47:55, 1.44it/s, lr=1e-5, step_loss=0.0813]``.
+
+A bar's counter is what its script makes it (micro batches of an epoch, optimizer steps of the run), so these rows are
+kept only where a log has no other metric record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from diag_kit.observe.logs.bars import Bar, find_bars
+from diag_kit.observe.logs.found import Found
+from diag_kit.observe.logs.line import Line
+from diag_kit.observe.logs.names import VAL_WORDS, assemble
+from diag_kit.observe.logs.pairs import Pair, text_pairs
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressBar:
+    name: str = "progress bar"
+    framework: str = ""
+    order: int = 90
+
+    def find(self, text: str, line: Line) -> Sequence[Found]:
+        return [found for bar in find_bars(text) if (found := _found(text, bar))]
+
+
+def _found(text: str, bar: Bar) -> Found | None:
+    words = {word.strip(":").lower() for word in bar.description.split()}
+    if not bar.n.is_integer() or words & {"rollout", "loading", "downloading", "tokenizing", "map", "filter", "saving"}:
+        return None
+    pairs = [*_described(text, bar), *_postfix(text, bar)]
+    keys = {pair.key for pair in pairs}
+    counter = text.find("|", text.find("%|", bar.start) + 2, bar.end)
+    place = next((i for i in range(counter + 1, bar.end) if text[i : i + 1].isdigit()), bar.start)
+    if not keys & {"step", "global_step"}:
+        end = place
+        while end < bar.end and (text[end].isdigit() or text[end] in ",."):
+            end += 1
+        pairs.append(Pair("step", text[place:end], place, end, of=str(int(bar.total)) if bar.total else ""))
+    split = "val" if words & VAL_WORDS else None
+    found = assemble("bar", pairs, bar.start, bar.end, split=split and "val", from_bar=True)  # type: ignore[arg-type]
+    return replace(found, step_of=None)
+
+
+def _described(text: str, bar: Bar) -> list[Pair]:
+    """Numbers in the description: ``Epoch 3``, or metrics that some scripts put there."""
+    return _clean(text, bar.start, bar.start + len(text[bar.start : bar.end].split("%|")[0]) - 1)
+
+
+def _postfix(text: str, bar: Bar) -> list[Pair]:
+    begin = text.find(bar.postfix, bar.start, bar.end) if bar.postfix else -1
+    return _clean(text, begin, begin + len(bar.postfix)) if begin >= 0 else []
+
+
+def _clean(text: str, start: int, end: int) -> list[Pair]:
+    pairs, _ = text_pairs(text[start:end])
+    return [
+        replace_place(pair, start) for pair in pairs if pair.key and not (pair.end + start >= end and not pair.explicit)
+    ]
+
+
+def replace_place(pair: Pair, offset: int) -> Pair:
+    """The same pair, its place counted in the whole text."""
+    pair.start += offset
+    pair.end += offset
+    return pair
+
+
+FORMAT = ProgressBar()

@@ -1,0 +1,111 @@
+"""Free text with keys and values: ``step 100 loss 2.31``, ``iter 120: loss 5.91, time 612ms``, ``epoch=0/global_step=40``.
+
+The last resort. It never takes a step from a number without a word that says step, and leaves sentences alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from diag_kit.observe.logs.found import Found, Split
+from diag_kit.observe.logs.line import Line
+from diag_kit.observe.logs.names import EPOCH, LR, RANK, STEP, VAL_WORDS, assemble, column_name, is_junk
+from diag_kit.observe.logs.pairs import Pair, text_pairs
+
+_HINT = re.compile(r"loss|step|iter|epoch|\bep\b|\bit\b|\blr\b|learning.rate|update", re.IGNORECASE)
+NOT_A_RECORD = re.compile(
+    r"\b(?:start(?:ed|ing)?|begin(?:ning)?|resum\w*|sav(?:ed|ing|e)|load(?:ed|ing)?|finish(?:ed)?|done|complete[ds]?|restor\w*"
+    r"|checkpoint\w*|warm-?up|cost|took|ended|skipp\w*|total|every|recompil\w*|reached|stopp\w*|per|schedule\w*|will)\b",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[A-Za-z]+")
+_MORE_WORDS = {"train", "training", "val", "valid", "validation", "eval", "test", "avg", "average", "mean", "lm", "learning",
+               "grad", "total", "data", "batch", "forward", "backward", "step", "iter", "global", "micro", "local", "time"}  # fmt: skip
+_SENTENCE = 25
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValue:
+    name: str = "key and value"
+    framework: str = ""
+    order: int = 100
+
+    def find(self, text: str, line: Line) -> Sequence[Found]:
+        if not _HINT.search(text) or "{" in text[:1]:
+            return ()
+        pairs, devices = text_pairs(text)
+        named = [pair for pair in map(_key, pairs) if pair is not None]
+        if not named or not is_record(text, named):
+            return ()
+        if line.rank is None and len({device.value for device in devices}) == 1:
+            line.tag(int(devices[0].value), "device")
+        found = _several(text, named)
+        return [assemble("key and value", part, part[0].start, part[-1].end, _split(text, part)) for part in found]
+
+
+def _key(pair: Pair) -> Pair | None:
+    """The pair with its key cut to what names the value; None when nothing does."""
+    words = pair.key.replace("  ", " ").split(" ") if pair.key else []
+    if not words:
+        if "/" in pair.unit:
+            pair.key = pair.unit.replace(" ", "").replace("/", "_per_").lower()
+            pair.unit = ""
+            return pair
+        return None
+    if is_junk(words[-1]):
+        return None
+    if not pair.explicit:
+        words = words[-2:] if len(words) > 1 and words[-2].lower() in _MORE_WORDS else words[-1:]
+    pair.key = _counter(words) or " ".join(words[-6:])
+    return pair
+
+
+def _counter(words: Sequence[str]) -> str:
+    """"Train Epoch" is an epoch, "current global step" a step: counters go by their last words."""
+    for count in (2, 1):
+        tail = column_name(" ".join(words[-count:]))
+        if len(words) > count and (tail in STEP[:12] or tail in EPOCH[:3] or tail in LR[:2] or tail in RANK):
+            return tail
+    return ""
+
+
+def is_record(text: str, pairs: Sequence[Pair]) -> bool:
+    """Enough to be a metric record, and not a sentence about steps or epochs."""
+    names = {column_name(pair.key) for pair in pairs}
+    has_loss = any("loss" in name for name in names)
+    has_step = bool(names & set(STEP))
+    counters = has_step or bool(names & set(EPOCH))
+    counters = counters or bool(names & set(LR))
+    metrics = [
+        name for pair in pairs if (name := column_name(pair.key)) not in {*STEP, *EPOCH, *RANK} and name not in LR
+    ]
+    if has_loss and (counters or len(names) > 1 or column_name(pairs[0].key).endswith("loss")):
+        return not (NOT_A_RECORD.match(text) or len(_WORD.findall(text)) > _SENTENCE + 3 * len(pairs))
+    head = text[: pairs[0].start + 60]
+    if NOT_A_RECORD.search(head) or len(_WORD.findall(text)) > 8 + 3 * len(pairs):
+        return False
+    if has_step:
+        return bool(metrics) or pairs[0].start < 40
+    return counters and sum("." in pair.value or "e" in pair.value for pair in pairs) >= 2
+
+
+def _several(text: str, pairs: Sequence[Pair]) -> list[list[Pair]]:
+    """Two records on one line: the counter that opened the first comes again."""
+    first = column_name(pairs[0].key)
+    starts = [i for i, pair in enumerate(pairs) if column_name(pair.key) == first]
+    if first not in {*STEP, *EPOCH} or len(starts) < 2:
+        return [list(pairs)]
+    parts = [list(pairs[a:b]) for a, b in zip(starts, [*starts[1:], len(pairs)], strict=True)]
+    return parts if all(len(part) > 1 for part in parts) else [list(pairs)]
+
+
+def _split(text: str, pairs: Sequence[Pair]) -> Split | None:
+    opening = [word.lower() for word in _WORD.findall(text[: pairs[0].end])[:3]]
+    if any(word in VAL_WORDS for word in opening) and not any(word.startswith("train") for word in opening):
+        return "val"
+    return None
+
+
+FORMAT = KeyValue()

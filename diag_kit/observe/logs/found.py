@@ -1,0 +1,44 @@
+"""What a format hands back: records with the place of every number, so that the next line like it can be read faster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from diag_kit.observe.logs.pairs import Pair
+
+Split = Literal["train", "val"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One number of a record: the column it belongs to, its text, and where that text stands in the line."""
+
+    column: str
+    text: str
+    start: int
+    end: int
+    duration: bool = False
+
+    @classmethod
+    def of(cls, column: str, pair: Pair) -> Cell:
+        return cls(column, pair.value, pair.start, pair.end, pair.duration)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One metric record in a text: ``start``/``end`` of what it claims, and its cells (columns are unique).
+
+    ``lr_columns``: the cells whose printed digits make up ``lr_text``. ``step_of``: the total printed behind the step
+    ("17/8862"), ``epoch_of``: behind the epoch. ``from_bar``: a progress bar's counter and postfix.
+    """
+
+    form: str
+    split: Split
+    cells: tuple[Cell, ...]
+    start: int
+    end: int
+    lr_columns: tuple[str, ...] = ()
+    step_of: int | None = None
+    epoch_of: int | None = None
+    from_bar: bool = False

@@ -1,0 +1,173 @@
+"""Logs understood: metric rows, progress, start-up facts, and what the rows themselves say about how they were printed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from diag_kit.observe.logs.bars import Bar, find_bars
+from diag_kit.observe.logs.file_ranks import ranks_of_files
+from diag_kit.observe.logs.formats import all_formats
+from diag_kit.observe.logs.found import Cell, Found
+from diag_kit.observe.logs.line import Line
+from diag_kit.observe.logs.normalise import logical_lines
+from diag_kit.observe.logs.pieces import Piece
+from diag_kit.observe.logs.prefixes import RANK
+from diag_kit.observe.logs.startup import StartUp
+from diag_kit.observe.logs.table import Rows
+from diag_kit.observe.logs.template import Templates
+from diag_kit.records import NotUnderstood
+
+_LOOKS_LIKE_METRICS = re.compile(r"\bloss\b\W{0,4}\d", re.IGNORECASE)
+MAX_NOT_UNDERSTOOD = 20
+
+
+@dataclass(slots=True)
+class BarState:
+    """A progress bar's state, where it stood."""
+
+    piece: int
+    line: Line
+    bar: Bar
+
+
+@dataclass(slots=True)
+class Reading:
+    """Everything that was made of some pieces of log."""
+
+    pieces: Sequence[Piece]
+    rows: Rows = field(default_factory=Rows)
+    bars: list[BarState] = field(default_factory=list)
+    startup: StartUp = field(default_factory=StartUp)
+    forms: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(framework, form) -> records."""
+    rank_kinds: Counter[str] = field(default_factory=Counter)
+    totals: dict[tuple[str, int], str] = field(default_factory=dict)
+    """("step" with or without "epoch", total printed behind it) -> where."""
+    rich_records: int = 0
+    lines: int = 0
+    missed: list[NotUnderstood] = field(default_factory=list)
+    missed_count: int = 0
+
+
+def understand(pieces: Sequence[Piece], *, metrics: bool = True, facts: bool = True) -> Reading:
+    """Read all pieces. Without ``metrics`` records are only recognised, so as not to take facts from them."""
+    reading = Reading(pieces)
+    file_ranks = ranks_of_files([piece.file for piece in pieces])
+    for index, piece in enumerate(pieces):
+        templates = Templates()
+        reading.startup.begin_file()
+        for line in logical_lines(_whole_lines(piece), 1):
+            if file_ranks[index] is not None and line.rank_kind in ("", "device"):
+                line.rank, line.rank_kind = file_ranks[index], "file"
+            _number(line, piece)
+            reading.lines += 1
+            _read_line(reading, index, line, templates, facts)
+    return reading
+
+
+def _whole_lines(piece: Piece) -> bytes:
+    """Without the half line at the start of a tail."""
+    if not piece.cut:
+        return piece.data
+    newline = piece.data.find(b"\n")
+    return piece.data[newline + 1 :] if newline >= 0 else b""
+
+
+def _number(line: Line, piece: Piece) -> None:
+    """Line numbers of the file instead of the piece."""
+    if piece.numbers is not None:
+        last = len(piece.numbers) - 1
+        line.first = piece.numbers[min(line.first - 1, last)] if last >= 0 else line.first
+        line.last = piece.numbers[min(line.last - 1, last)] if last >= 0 else line.last
+    else:
+        offset = (piece.first_line or 1) - 1 + (1 if piece.cut else 0)
+        line.first += offset
+        line.last += offset
+
+
+def _read_line(reading: Reading, index: int, line: Line, templates: Templates, facts: bool) -> None:
+    text = line.text
+    known = templates.match(text)
+    if known is not None:
+        template, texts = known
+        _take(reading, index, line, template.found, texts, template.framework)
+        return
+    bars = find_bars(text)
+    if bars:
+        _take_bar(reading, index, line, bars[-1])
+    found = find_records(text, line)
+    for one, framework in found:
+        one = _with_rank(one, text, line) if len(found) == 1 and not bars else one
+        if len(found) == 1 and not bars:
+            templates.learn(text, one, framework)
+        _take(reading, index, line, one, tuple([cell.text for cell in one.cells]), framework)
+    if not found and not bars:
+        if facts:
+            reading.startup.take(line, reading.pieces[index].file, before_metrics=reading.rows.count == 0)
+        if _LOOKS_LIKE_METRICS.search(text):
+            _miss(reading, index, line)
+
+
+def find_records(text: str, line: Line) -> list[tuple[Found, str]]:
+    """All records in a message with the framework that prints so; what one format claims, the next does not see."""
+    taken: list[tuple[Found, str]] = []
+    for known in all_formats():
+        rest = text
+        for found, _ in taken:
+            rest = rest[: found.start] + " " * (found.end - found.start) + rest[found.end :]
+        if rest.isspace() or not rest:
+            break
+        taken.extend((found, known.framework) for found in known.find(rest, line) if found.cells)
+        if taken and known.order >= 80:
+            break
+    taken.sort(key=lambda pair: pair[0].start)
+    return taken
+
+
+def _with_rank(found: Found, text: str, line: Line) -> Found:
+    """A rank named in the message outside of what the format claimed."""
+    if "ank" not in text and "ANK" not in text or any(cell.column == "rank" for cell in found.cells):
+        return found
+    match = RANK.search(text)
+    if match and not found.start < match.start("rank") < found.end:
+        cell = Cell("rank", match["rank"], match.start("rank"), match.end("rank"))
+        return replace(found, cells=(*found.cells, cell))
+    return found
+
+
+def _take(reading: Reading, index: int, line: Line, found: Found, texts: tuple[str, ...], framework: str) -> None:
+    if line.rank_kind:
+        reading.rank_kinds[line.rank_kind] += 1
+    elif any(cell.column == "rank" for cell in found.cells):
+        reading.rank_kinds["global"] += 1
+    reading.forms[framework, found.form] += 1
+    reading.rich_records += line.rich
+    reading.rows.add(found, texts, line, index)
+    if found.step_of is not None or found.epoch_of is not None:
+        where = f"{reading.pieces[index].file} line {line.last}"
+        beside_epoch = any(cell.column == "epoch" for cell in found.cells)
+        if found.step_of:
+            reading.totals.setdefault(("step of epoch" if beside_epoch else "step", found.step_of), where)
+        if found.epoch_of:
+            reading.totals.setdefault(("epoch", found.epoch_of), where)
+
+
+def _take_bar(reading: Reading, index: int, line: Line, bar: Bar) -> None:
+    state = BarState(index, line, bar)
+    last = reading.bars[-1] if reading.bars else None
+    same = last and last.piece == index and last.line.rank == line.rank and last.bar.description == bar.description
+    if same and last and last.bar.n == bar.n and last.bar.total == bar.total:
+        reading.bars[-1] = state
+    else:
+        reading.bars.append(state)
+
+
+def _miss(reading: Reading, index: int, line: Line) -> None:
+    reading.missed_count += 1
+    if len(reading.missed) < MAX_NOT_UNDERSTOOD:
+        where = f"{reading.pieces[index].file} line {line.last}"
+        reading.missed.append(NotUnderstood(where, line.text[:300], "looks like metrics, but no known form"))
+

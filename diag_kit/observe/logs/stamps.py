@@ -1,0 +1,165 @@
+"""Time stamps as loggers print them, and how a stamp without date or zone gets a date.
+
+A naive stamp is the host's clock: it is labelled UTC and the fact ``clock`` says that the zone is not stated. A time of day
+gets its date from a reference (the file's modification time on the host's clock, or the time of collection), with
+midnights counted backwards from the last record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from typing import NamedTuple
+
+from diag_kit.observe.logs.line import StampKind
+
+DAY_US = 86_400_000_000
+_MONTHS = {name: i for i, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
+_TIME = r"(?P<{0}h>[01]\d|2[0-3]):(?P<{0}m>[0-5]\d):(?P<{0}s>[0-5]\d|60)(?:[.,](?P<{0}f>\d{{1,9}}))?"
+STAMP = re.compile(
+    r"(?P<iso>(?P<iY>\d{4})[-/](?P<iM>\d\d)[-/](?P<iD>\d\d)[ T,]{1,2}"
+    + _TIME.format("i")
+    + r"(?P<iz>\s?(?:Z|UTC)(?!\w)|[+-]\d\d:?\d\d(?![\d.]))?)"
+    + r"|(?P<mdy>(?P<uM>\d\d)/(?P<uD>\d\d)/(?P<uY>\d{4}|\d\d)[ ,]{1,2}"
+    + _TIME.format("u")
+    + r")|(?P<md>(?P<dM>\d\d)[-/](?P<dD>\d\d) "
+    + _TIME.format("d")
+    + r")|(?P<glog>[IWEFDV](?P<gM>\d\d)(?P<gD>\d\d) "
+    + _TIME.format("g")
+    + r")|(?P<named>(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? )?(?P<nM>[A-Z][a-z]{2}) {1,2}(?P<nD>\d{1,2}) "
+    + _TIME.format("n")
+    + r"(?: (?P<nY>\d{4})(?!\d))?)|(?P<tod>"
+    + _TIME.format("t")
+    + r"(?P<tp> ?[AP]M)?(?![:\d]))"
+)
+
+
+class Stamp(NamedTuple):
+    """Microseconds, what they count from (see ``StampKind``), and where the text goes on."""
+
+    us: int
+    kind: StampKind
+    end: int
+
+
+@lru_cache(maxsize=4096)
+def _day_us(year: int, month: int, day: int) -> int | None:
+    try:
+        return (date(year, month, day).toordinal() - 719_163) * DAY_US
+    except ValueError:
+        return None
+
+
+def _time_us(hour: str, minute: str, second: str, fraction: str | None) -> int:
+    us = (int(hour) * 3600 + int(minute) * 60 + int(second)) * 1_000_000
+    return us + int(fraction[:6].ljust(6, "0")) if fraction else us
+
+
+def _zone_us(zone: str) -> int:
+    if zone.strip() in ("Z", "UTC"):
+        return 0
+    digits = zone[1:].replace(":", "")
+    offset = (int(digits[:2]) * 60 + int(digits[2:4])) * 60_000_000
+    return -offset if zone[0] == "-" else offset
+
+
+def read_stamp(text: str, position: int = 0) -> Stamp | None:
+    """The stamp that begins exactly at ``position``, or None."""
+    match = STAMP.match(text, position)
+    return _from_match(match) if match else None
+
+
+def find_stamp(text: str) -> Stamp | None:
+    """The first stamp anywhere in a short text (what stands in one bracket)."""
+    match = STAMP.search(text)
+    return _from_match(match) if match else None
+
+
+def _from_match(match: re.Match[str]) -> Stamp | None:
+    groups = match.groupdict()
+    end = match.end()
+    if groups["iso"]:
+        day = _day_us(int(groups["iY"]), int(groups["iM"]), int(groups["iD"]))
+        us = _time_us(groups["ih"], groups["im"], groups["is"], groups["if"])
+        zone = groups["iz"]
+        if day is None:
+            return None
+        return Stamp(day + us - _zone_us(zone), "utc", end) if zone else Stamp(day + us, "naive", end)
+    if groups["mdy"]:
+        year = int(groups["uY"])
+        day = _day_us(year + 2000 if year < 100 else year, int(groups["uM"]), int(groups["uD"]))
+        return None if day is None else Stamp(day + _group_us(groups, "u"), "naive", end)
+    if groups["named"]:
+        return _named(groups, end)
+    for name, key in (("md", "d"), ("glog", "g")):
+        if groups[name]:
+            return _without_year(int(groups[f"{key}M"]), int(groups[f"{key}D"]), _group_us(groups, key), end)
+    us = _group_us(groups, "t")
+    if groups["tp"]:
+        hour = us // 3_600_000_000
+        us += (12 if groups["tp"].strip() == "PM" and hour < 12 else 0) * 3_600_000_000
+        us -= (12 if groups["tp"].strip() == "AM" and hour == 12 else 0) * 3_600_000_000
+    return Stamp(us, "time of day", end)
+
+
+def _group_us(groups: dict[str, str], key: str) -> int:
+    return _time_us(groups[f"{key}h"], groups[f"{key}m"], groups[f"{key}s"], groups[f"{key}f"])
+
+
+def _named(groups: dict[str, str], end: int) -> Stamp | None:
+    month = _MONTHS.get(groups["nM"].lower())
+    if month is None:
+        return None
+    if groups["nY"]:
+        day = _day_us(int(groups["nY"]), month, int(groups["nD"]))
+        return None if day is None else Stamp(day + _group_us(groups, "n"), "naive", end)
+    return _without_year(month, int(groups["nD"]), _group_us(groups, "n"), end)
+
+
+def _without_year(month: int, day: int, time_us: int, end: int) -> Stamp | None:
+    inside = _day_us(2000, month, day)  # a leap year, so that every date exists
+    return None if inside is None else Stamp(inside + time_us, "no year", end)
+
+
+def microseconds(moment: datetime) -> int:
+    """Microseconds since 1970 UTC; a naive datetime counts as UTC."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    delta = aware - datetime(1970, 1, 1, tzinfo=UTC)
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+
+
+def date_times_of_day(stamps_us: Sequence[int | None], reference_us: int) -> tuple[list[int | None], int]:
+    """Give dates to times of day in file order: returns them dated, and the number of midnights passed.
+
+    A fall of more than 12 h is a midnight, a rise of more than 12 h one taken back (lines of several ranks out of order).
+    The last time lands on the day nearest to the reference.
+    """
+    days: list[int] = []
+    day, previous = 0, None
+    for us in stamps_us:
+        if us is not None:
+            if previous is not None and us < previous - DAY_US // 2:
+                day += 1
+            elif previous is not None and us > previous + DAY_US // 2:
+                day -= 1
+            previous = us
+        days.append(day)
+    if previous is None:
+        return list(stamps_us), 0
+    last = previous + day * DAY_US
+    shift = round((reference_us - last) / DAY_US) * DAY_US
+    dated = [None if us is None else us + d * DAY_US + shift for us, d in zip(stamps_us, days, strict=True)]
+    return dated, max(days) - min(days)
+
+
+def date_without_year(us: int, reference_us: int) -> int:
+    """A month-and-day stamp: the latest year in which it is not more than a day after the reference."""
+    inside = datetime.fromtimestamp(us / 1e6, UTC)
+    year = datetime.fromtimestamp(reference_us / 1e6, UTC).year
+    for candidate in (year, year - 1, year - 2, year - 3, year - 4):
+        start = _day_us(candidate, inside.month, inside.day)
+        if start is not None and start + us % DAY_US <= reference_us + DAY_US:
+            return start + us % DAY_US
+    return us

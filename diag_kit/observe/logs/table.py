@@ -1,0 +1,153 @@
+"""Rows of metric records, collected column-wise and in bounded memory, and the frame made of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from diag_kit.observe.logs.found import Found
+from diag_kit.observe.logs.line import Line
+from diag_kit.observe.logs.numbers import to_float
+
+FIRST_COLUMNS = ("rank", "host", "t", "epoch", "step", "micro_step", "split", "line", "file", "lr", "loss")
+_INTEGER = ("rank", "step", "micro_step")
+_CHUNK = 20_000
+
+
+@dataclass(slots=True)
+class _Shape:
+    """Rows that share split, columns and form."""
+
+    columns: tuple[str, ...]
+    split: str
+    from_bar: bool
+    lr_at: tuple[int, ...]
+    texts: list[tuple[str, ...]] = field(default_factory=list)
+    done: list[dict[str, np.ndarray]] = field(default_factory=list)
+    sequence: list[int] = field(default_factory=list)
+    lr_text: list[str] = field(default_factory=list)
+
+    def flush(self) -> None:
+        if not self.texts:
+            return
+        columns = zip(*self.texts, strict=True)
+        self.done.append({name: _floats(texts) for name, texts in zip(self.columns, columns, strict=True)})
+        self.texts = []
+
+
+def _floats(texts: tuple[str, ...]) -> np.ndarray:
+    try:
+        return np.array(list(map(float, texts)), dtype="float64")
+    except ValueError:
+        values = (to_float(text) for text in texts)
+        return np.array([np.nan if value is None else value for value in values], dtype="float64")
+
+
+class Rows:
+    """Takes records in file order; ``frame()`` gives the table ``metrics`` (see the contract of ``log_metrics``)."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[tuple[object, ...], _Shape] = {}
+        self.count = 0
+        self.lines: list[int] = []
+        self.line_known: list[bool] = []
+        self.ranks: list[int] = []
+        self.stamps: list[int | None] = []
+        self.kinds: list[str] = []
+        self.pieces: list[int] = []
+
+    def add(self, found: Found, texts: tuple[str, ...], line: Line, piece: int) -> None:
+        """One record; ``texts`` are the numbers as printed, in the order of ``found.cells``."""
+        columns = tuple([cell.column for cell in found.cells])
+        key = (columns, found.split, found.from_bar, found.lr_columns)
+        shape = self._shapes.get(key)
+        if shape is None:
+            at = tuple(columns.index(name) for name in found.lr_columns if name in columns)
+            shape = self._shapes[key] = _Shape(columns, found.split, found.from_bar, at)
+        shape.texts.append(texts)
+        shape.sequence.append(self.count)
+        shape.lr_text.append(texts[shape.lr_at[0]] if len(shape.lr_at) == 1 else "|".join(texts[i] for i in shape.lr_at))
+        if len(shape.texts) >= _CHUNK:
+            shape.flush()
+        self.count += 1
+        self.lines.append(line.last)
+        self.ranks.append(-1 if line.rank is None else line.rank)
+        self.stamps.append(line.stamp_us)
+        self.kinds.append(line.stamp_kind)
+        self.pieces.append(piece)
+
+    @property
+    def bars_only(self) -> bool:
+        """No train record but those that bars carry."""
+        return not any(shape.split == "train" and not shape.from_bar for shape in self._shapes.values())
+
+    def frame(self, t_us: list[int | None], files: list[str], hosts: list[str], numbered: list[bool]) -> pd.DataFrame:
+        """All rows in file order. ``files``, ``hosts`` and ``numbered`` (are its line numbers known) go by piece."""
+        keep_bars = self.bars_only
+        shapes = [s for s in self._shapes.values() if keep_bars or not s.from_bar]
+        for shape in shapes:
+            shape.flush()
+        order = np.concatenate([np.array(s.sequence, dtype="int64") for s in shapes]) if shapes else np.array([], "int64")
+        sorter = np.argsort(order, kind="stable")
+        index = order[sorter]
+        names = list(dict.fromkeys(name for shape in shapes for name in shape.columns))
+        values = {name: _column(shapes, name)[sorter] for name in names}
+        pieces = np.array(self.pieces, dtype="int64")[index]
+        tagged = np.array(self.ranks, dtype="int64")[index]
+        printed = values.pop("rank", None)
+        split = np.concatenate([np.repeat(s.split, len(s.sequence)) for s in shapes]) if shapes else np.array([], dtype=object)
+        lr_text = [text for shape in shapes for text in shape.lr_text]
+        times = np.array([np.iinfo("int64").min if us is None else us for us in t_us], dtype="int64")
+        table = pd.DataFrame(
+            {
+                "rank": _rank(tagged, printed),
+                "host": pd.array(np.array(hosts, dtype=object)[pieces], dtype="str"),
+                "t": pd.DatetimeIndex(times[index].view("datetime64[us]"), tz="UTC"),
+                "epoch": pd.array(values.pop("epoch", np.full(len(index), np.nan)), dtype="Float64"),
+                "step": _integers(values.pop("step", None), len(index)),
+                "micro_step": _integers(values.pop("micro_step", None), len(index)),
+                "split": pd.array(split[sorter].astype(object), dtype="str"),
+                "line": _numbers(np.array(self.lines, dtype="int64")[index], np.array(numbered, dtype=bool)[pieces]),
+                "file": pd.array(np.array(files, dtype=object)[pieces], dtype="str"),
+                "lr": values.pop("lr", np.full(len(index), np.nan)),
+                "loss": values.pop("loss", np.full(len(index), np.nan)),
+                **values,
+                "lr_text": pd.array([lr_text[i] or None for i in sorter], dtype="str"),
+            }
+        )
+        return table
+
+
+def _column(shapes: list[_Shape], name: str) -> np.ndarray:
+    parts = []
+    for shape in shapes:
+        if name in shape.columns:
+            parts.extend(chunk[name] for chunk in shape.done)
+        else:
+            parts.append(np.full(len(shape.sequence), np.nan))
+    return np.concatenate(parts) if parts else np.array([], dtype="float64")
+
+
+def _integers(values: np.ndarray | None, length: int) -> pd.arrays.IntegerArray:
+    if values is None:
+        values = np.full(length, np.nan)
+    known = np.isfinite(values) & (np.abs(values) < 2.0**62)
+    known &= np.where(known, values, 0.5) == np.floor(np.where(known, values, 0.5))
+    return pd.arrays.IntegerArray(np.where(known, values, 0).astype("int64"), ~known)
+
+
+def _numbers(values: np.ndarray, known: np.ndarray) -> pd.arrays.IntegerArray:
+    return pd.arrays.IntegerArray(values, ~known)
+
+
+def _rank(tagged: np.ndarray, printed: np.ndarray | None) -> pd.arrays.IntegerArray:
+    """A rank printed inside the record beats the tag in front of it (a launcher's may be local)."""
+    tags = pd.arrays.IntegerArray(np.where(tagged < 0, 0, tagged), tagged < 0)
+    if printed is None:
+        return tags
+    inner = _integers(printed, len(tagged))
+    missing = np.asarray(inner.isna())
+    both = np.where(missing, np.asarray(tags.fillna(0)), np.asarray(inner.fillna(0))).astype("int64")
+    return pd.arrays.IntegerArray(both, missing & np.asarray(tags.isna()))
