@@ -21,9 +21,7 @@ PREVENT = {
 }
 """What would have prevented it, by family of causes (the part of the id before the point)."""
 
-PREVENT_OTHER = (
-    "Time a few hundred steps before a long run and compare the projection with an independent reading of the work."
-)
+PREVENT_OTHER = "Time a few hundred steps before a long run and compare the projection with an independent reading of the work."
 
 DETECT = (
     "In the first ten minutes of each long run, diagnose the host (python -m diag_kit diagnose HOST): steps, ranks and "

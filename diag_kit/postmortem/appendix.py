@@ -58,19 +58,15 @@ def _observation(seen: Observation, numbered: dict[str, int]) -> Fold:
     hold, _ = observation_hold(seen)
     title = line(seen.id, " ", strong(seen.probe), f": {seen.parsed.summary}")
     if hold is not Hold.SOUND:
-        title = line(title, " ", mark(f"[{hold.value}]"))
+        title = line(title, " ", mark(hold.value))
     items = [line("by hand: ", code(seen.equivalent))] if seen.equivalent else []
     if seen.cost is not Cost.READ_ONLY:
         items.append(line(f"cost: {seen.cost.value}"))
-    set_by_hand = ", ".join(
-        f"{name} = {value}" for name, value in seen.parameters.items() if value not in (None, "", (), [])
-    )
+    set_by_hand = ", ".join(f"{name} = {value}" for name, value in seen.parameters.items() if value not in (None, "", (), []))
     if set_by_hand:
         items.append(line("parameters: ", code(set_by_hand)))
     items += [line(mark("problem: "), shortened(problem)) for problem in seen.parsed.problems]
-    items += [
-        line("table ", code(name), f": {counted(len(table), 'row')}") for name, table in seen.parsed.tables.items()
-    ]
+    items += [line("table ", code(name), f": {counted(len(table), 'row')}") for name, table in seen.parsed.tables.items()]
     blocks: list[Block] = [Bullets(tuple(items))] if items else []
     if seen.facts:
         facts = tuple(
@@ -90,9 +86,7 @@ def _raw(result: CommandResult, command_number: int) -> tuple[Block, ...]:
     count = f"command {command_number} printed {counted(len(lines), 'line')}, {counted(len(result.stdout), 'byte')}"
     if len(lines) > RAW_LINES:
         count += f"; the first {RAW_LINES}"
-    blocks: list[Block] = [
-        Paragraph(line(count + ("; more was cut off at the host" if result.truncated else "") + ":"))
-    ]
+    blocks: list[Block] = [Paragraph(line(count + ("; more was cut off at the host" if result.truncated else "") + ":"))]
     if lines:
         blocks.append(Verbatim(shown))
     if result.error_text:
@@ -121,9 +115,7 @@ def _commands(ledger: Ledger, numbered: dict[str, int]) -> tuple[Block, ...]:
         "SHA-256 of standard output",
     )
     blocks: list[Block] = [
-        Paragraph(
-            line("Every command, in the order of the cards; the exact text of each stands below under its number.")
-        ),
+        Paragraph(line("Every command, in the order of the cards; the exact text of each stands below under its number.")),
         Table(header, tuple(rows), numeric=(0, 4, 5, 6)),
     ]
     for text, command_number in numbered.items():
@@ -134,7 +126,7 @@ def _commands(ledger: Ledger, numbered: dict[str, int]) -> tuple[Block, ...]:
 def _command(ledger: Ledger, card: str, result: CommandResult, command_number: int) -> tuple[Line, ...]:
     return (
         line(str(command_number)),
-        ledger.cite(card),
+        ledger.link(card),
         line(code(result.host)),
         line(time_text(result.started)),
         line(duration(result.duration_s)),
@@ -147,24 +139,27 @@ def _command(ledger: Ledger, card: str, result: CommandResult, command_number: i
 
 def _versions(ledger: Ledger, kit_version: str) -> tuple[Block, ...]:
     rows: list[tuple[Line, ...]] = [(line("diag_kit"), line(kit_version), line("wrote this page"))]
+    if ledger.case.recorded_by:
+        rows.append((line("diag_kit"), line(ledger.case.recorded_by), line("made the recording")))
     for name in VERSION_FACTS:
         sourced = ledger.evidence.fact(name)
         if sourced is not None:
             value = shortened(str(sourced.fact.value))
-            rows.append((line(name), line(value), line(f"{shortened(sourced.fact.source)}, ", ledger.cite(sourced.id))))
+            rows.append((line(name), line(value), line(f"{shortened(sourced.fact.source)}, ", ledger.link(sourced.id))))
     return (Table(("what", "version or path", "source"), tuple(rows)),)
 
 
 def _redacted(ledger: Ledger) -> tuple[Block, ...]:
-    if ledger.redactions:
-        rows = tuple((line(kind), line(str(count))) for kind, count in sorted(ledger.redactions.items()))
-        return (
-            Paragraph(line("Replaced before saving, each thing by the same stand-in throughout.")),
-            Table(("kind", "places"), rows, numeric=(1,)),
-        )
-    if ledger.about:
-        return (Paragraph(line("The record names nothing that was redacted.")),)
-    return (Paragraph(line("Nothing was replaced in this page.")),)
+    blocks: list[Block] = []
+    if ledger.case.redactions:
+        rows = tuple((line(kind), line(str(count))) for kind, count in sorted(ledger.case.redactions.items()))
+        how = "Each thing was replaced by the same stand-in wherever it stood, here and in the hashed outputs."
+        blocks += [Paragraph(line(how)), Table(("kind", "places"), rows, numeric=(1,))]
+    else:
+        blocks.append(Paragraph(line("Nothing was found that had to be replaced.")))
+    if ledger.case.kept:
+        blocks.append(Paragraph(line(f"Left readable by choice: {', '.join(ledger.case.kept)}.")))
+    return tuple(blocks)
 
 
 def _not_understood(ledger: Ledger) -> tuple[Block, ...]:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import TypeAlias
 
 from diag_kit.postmortem.actions import actions
 from diag_kit.postmortem.appendix import appendix
-from diag_kit.postmortem.document import Document, Picture, Section
+from diag_kit.postmortem.document import Block, Bullets, Document, Line, Picture, Section, line, strong
 from diag_kit.postmortem.first_page import about_lines, first_page, title
-from diag_kit.postmortem.ledger import Case, Ledger
+from diag_kit.postmortem.ledger import Ledger
 from diag_kit.postmortem.reckoning import calculations, hypotheses, verification
+from diag_kit.postmortem.snapshot import Snapshot
 from diag_kit.postmortem.story import evidence, exoneration, timeline
 
 Charts: TypeAlias = Sequence[tuple[str, bytes, str]]
-"""Title, PNG bytes, and the sentence on how to read it."""
+"""Title, PNG bytes, and the sentence on how to read it; without bytes, why there is no picture."""
 
 
-def compose(case: Case, charts: Charts = (), kit_version: str | None = None) -> Document:
+def compose(case: Snapshot, charts: Charts = (), kit_version: str | None = None) -> Document:
     """The whole postmortem. The same case gives the same document: no clock is read."""
     ledger = Ledger(case)
     sections = (
@@ -30,7 +30,7 @@ def compose(case: Case, charts: Charts = (), kit_version: str | None = None) -> 
         hypotheses(ledger),
         verification(ledger),
         actions(ledger),
-        *appendix(ledger, kit_version or installed_version()),
+        *appendix(ledger, kit_version or _kit_version()),
     )
     return Document(title(ledger), about_lines(ledger), first_page(ledger), sections)
 
@@ -38,11 +38,12 @@ def compose(case: Case, charts: Charts = (), kit_version: str | None = None) -> 
 def _pictures(charts: Charts) -> tuple[Section, ...]:
     if not charts:
         return ()
-    return (Section("Charts", "charts", tuple(Picture(name, png, how) for name, png, how in charts)),)
+    blocks: list[Block] = [Picture(name, png, how) for name, png, how in charts if png]
+    missing: list[Line] = [line(strong(name), f": no chart. {why}") for name, png, why in charts if not png]
+    return (Section("Charts", "charts", (*blocks, Bullets(tuple(missing))) if missing else tuple(blocks)),)
 
 
-def installed_version() -> str:
-    try:
-        return version("diag-kit")
-    except PackageNotFoundError:
-        return "not installed"
+def _kit_version() -> str:
+    from diag_kit import __version__
+
+    return __version__

@@ -24,24 +24,23 @@ OPEN = (Status.CONFIRMED, Status.SUPPORTED, Status.UNDECIDED)
 MANY = 3
 """How many further findings page one names; all stand in the section on hypotheses."""
 
-RECONSTRUCTION = (
-    "This is a reconstruction: the data behind it were rebuilt from published figures, not recorded on the host itself."
-)
+RECONSTRUCTION = "This is a reconstruction: the data behind it were rebuilt, not recorded on the host itself."
 
 
 def about_lines(ledger: Ledger) -> tuple[Line, ...]:
     """The lines under the title: what kind of record this is, and of which host."""
     lines: list[Line] = []
     if ledger.is_reconstruction:
-        lines.append(line(mark(RECONSTRUCTION)))
-    kind = ledger.about or f"live, over {ledger.host_kind}"
-    lines.append(line("Host ", code(ledger.host_name), f", {kind}. All times are UTC. ", window(ledger)))
+        said = f" {ledger.case.provenance_text}" if ledger.case.provenance_text else ""
+        lines.append(line(mark(RECONSTRUCTION), said))
+    kind = ledger.case.about or f"live, over {ledger.case.host_kind}"
+    lines.append(line("Host ", code(ledger.case.host_name), f", {kind}. All times are UTC. ", window(ledger)))
     return tuple(lines)
 
 
 def title(ledger: Ledger) -> str:
     prefix = "Postmortem (reconstruction)" if ledger.is_reconstruction else "Postmortem"
-    return f"{prefix}: {ledger.question or 'no question was noted'}"
+    return f"{prefix}: {ledger.case.question or 'no question was noted'}"
 
 
 def window(ledger: Ledger) -> str:
@@ -53,7 +52,7 @@ def window(ledger: Ledger) -> str:
 
 def first_page(ledger: Ledger) -> tuple[Section, ...]:
     return (
-        Section("Question", "question", (Paragraph(line(strong(ledger.question or "No question was noted."))),)),
+        Section("Question", "question", (Paragraph(line(strong(ledger.case.question or "No question was noted."))),)),
         Section("Answer", "answer", _answer(ledger)),
         Section("Impact", "impact", _impact(ledger)),
         Section("What was done", "done", (_done(ledger),)),
@@ -75,9 +74,7 @@ def _answer(ledger: Ledger) -> tuple[Block, ...]:
     if unbacked or not top.hypothesis.evidence_for:
         blocks.append(Notice(_unbacked_text(len(unbacked), len(top.hypothesis.evidence_for))))
     if rest:
-        also = [
-            line(code(each.hypothesis.cause), f" {each.status.value}: {each.hypothesis.claim}") for each in rest[:MANY]
-        ]
+        also = [line(code(each.hypothesis.cause), f" {each.status.value}: {each.hypothesis.claim}") for each in rest[:MANY]]
         if len(rest) > MANY:
             also.append(line(f"and {len(rest) - MANY} more, in the section on hypotheses"))
         blocks += [Paragraph(line("Also standing:")), Bullets(tuple(also))]
@@ -85,7 +82,7 @@ def _answer(ledger: Ledger) -> tuple[Block, ...]:
 
 
 def _claim(finding: Finding, ledger: Ledger) -> Paragraph:
-    by = line(" (decided by ", ledger.cite(finding.decided_by), ")") if finding.decided_by else ()
+    by = line("; decided by ", ledger.cite(finding.decided_by)) if finding.decided_by else ()
     found = finding.hypothesis
     return Paragraph(
         line(
@@ -94,9 +91,9 @@ def _claim(finding: Finding, ledger: Ledger) -> Paragraph:
             code(found.cause),
             ": ",
             strong(finding.status.value),
-            f" ({STATUS_WORDS[finding.status]})",
+            f" ({STATUS_WORDS[finding.status]}",
             by,
-            ".",
+            ").",
         )
     )
 
@@ -104,9 +101,7 @@ def _claim(finding: Finding, ledger: Ledger) -> Paragraph:
 def _unbacked_text(unbacked: int, given: int) -> Line:
     if not given:
         return line(mark("No evidence for this claim is written down in this record."))
-    return line(
-        mark(f"{unbacked} of {given} reasons for this claim cannot be traced to a card that stands: see Evidence.")
-    )
+    return line(mark(f"{unbacked} of {given} reasons for this claim cannot be traced to a card that stands: see Evidence."))
 
 
 def _impact(ledger: Ledger) -> tuple[Block, ...]:
@@ -123,9 +118,7 @@ def _impact(ledger: Ledger) -> tuple[Block, ...]:
         if won is not None:
             claimed = claimed_line(finding.hypothesis, ranks)
             how = f" ({won.how})" if won.how else ""
-            items.append(
-                line(strong("Of this avoidable, as claimed: "), claimed, ", ", code(finding.hypothesis.cause), how)
-            )
+            items.append(line(strong("Of this avoidable, as claimed: "), claimed, ", ", code(finding.hypothesis.cause), how))
     note = "These hours are projected for the whole run if nothing changes; they are not hours already spent."
     if ranks is not None:
         note += f" GPU-hours are hours x {counted(ranks.count, 'rank')}, one GPU each ({ranks.source})."
@@ -167,9 +160,5 @@ def _won(ledger: Ledger) -> tuple[Block, ...]:
         after = line(measured[0], ", ", ledger.cite(measured[1])) if measured else line("not measured yet")
         rows.append((line(code(finding.hypothesis.cause)), claimed_line(finding.hypothesis, ranks_of(ledger)), after))
     if not rows:
-        return (
-            Paragraph(
-                line("Nothing is claimed, and nothing was measured: no cause with an estimate of its hours stands.")
-            ),
-        )
+        return (Paragraph(line("Nothing is claimed, and nothing was measured: no cause with an estimate of its hours stands.")),)
     return (Table(("cause", "claimed", "realised"), tuple(rows)),)

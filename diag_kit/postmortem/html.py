@@ -9,8 +9,11 @@ import base64
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from diag_kit.postmortem.document import Document, Picture
+from diag_kit.postmortem.document import Document, Line, Picture, text_of
 from diag_kit.postmortem.wording import one_line, verbatim
+
+SHORT = 28
+"""Characters."""
 
 
 def render(document: Document) -> str:
@@ -24,7 +27,13 @@ def render(document: Document) -> str:
     environment.filters["one_line"] = one_line
     environment.filters["verbatim"] = verbatim
     environment.filters["data_uri"] = _data_uri
+    environment.filters["is_short"] = _is_short
     return environment.get_template("page.html.jinja").render(document=document) + "\n"
+
+
+def _is_short(cell: Line) -> bool:
+    """Cells that a browser must not break: names, numbers, times. The others share the rest of the row."""
+    return len(text_of(cell)) <= SHORT
 
 
 def _data_uri(picture: Picture) -> str:

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 from diag_kit.evidence import Evidence
-from diag_kit.hosts.protocol import Host
-from diag_kit.postmortem.document import Line, Span, Style, joined, line, mark, plain
+from diag_kit.postmortem.document import Line, Span, Style, joined, line, mark
+from diag_kit.postmortem.snapshot import Snapshot
+from diag_kit.postmortem.wording import shortened
 from diag_kit.records import Calculation, Entry, Hypothesis, Observation, Reason, Status, Verification
 
 FAR = 8
 """Steps of inputs that a citation is followed back before it is taken as sound (ledgers are shallow)."""
-
-
-class Case(Protocol):
-    """What a postmortem needs of an investigation."""
-
-    @property
-    def question(self) -> str: ...
-    @property
-    def about(self) -> str: ...
-    @property
-    def host(self) -> Host: ...
-    @property
-    def entries(self) -> tuple[Entry, ...]: ...
-    @property
-    def findings(self) -> Sequence[Hypothesis]: ...
-    @property
-    def redactions(self) -> Mapping[str, int]: ...
 
 
 class Hold(StrEnum):
@@ -56,13 +39,9 @@ class Finding:
 class Ledger:
     """Read-only view over a case."""
 
-    def __init__(self, case: Case) -> None:
-        self.question = case.question
-        self.about = case.about
-        self.host_name = case.host.name
-        self.host_kind = case.host.kind
+    def __init__(self, case: Snapshot) -> None:
+        self.case = case
         self.entries = case.entries
-        self.redactions: Mapping[str, int] = dict(case.redactions)
         self.evidence = Evidence(case.entries)
         self.cards = {entry.id: entry for entry in case.entries if not _is_note(entry) and entry.id}  # type: ignore[union-attr]
         self.superseded_by = {
@@ -86,7 +65,7 @@ class Ledger:
 
     @property
     def is_reconstruction(self) -> bool:
-        return "reconstruct" in self.about.lower()
+        return "reconstruct" in self.case.about.lower()
 
     def with_status(self, *statuses: Status) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.status in statuses)
@@ -121,7 +100,7 @@ class Ledger:
         if isinstance(entry, Observation):
             return observation_hold(entry)
         if card_id in self.superseded_by:
-            return Hold.SUPERSEDED, f"by {self.superseded_by[card_id]}"
+            return Hold.SUPERSEDED, f"see {self.superseded_by[card_id]}"
         if isinstance(entry, Calculation) and entry.value is None:
             return Hold.UNKNOWN, entry.note
         if depth < FAR and isinstance(entry, Calculation | Verification):
@@ -131,13 +110,16 @@ class Ledger:
                     return hold, f"it rests on {source}"
         return Hold.SOUND, ""
 
+    def link(self, card_id: str) -> Line:
+        """The id as a link to its card, if there is one."""
+        return line(Span(card_id, Style.CITE, target=card_id if card_id in self.cards else ""))
+
     def cite(self, card_id: str) -> Line:
         """The id as a link, with a mark where the card does not hold."""
         hold, why = self.hold(card_id)
-        known = Span(card_id, Style.CITE, target=card_id) if hold is not Hold.MISSING or why else plain(card_id)
         if hold is Hold.SOUND:
-            return line(known)
-        return line(known, " ", mark(f"[{hold.value}: {why}]" if why else f"[{hold.value}]"))
+            return self.link(card_id)
+        return line(self.link(card_id), " ", mark(f"{hold.value}: {short_problem(why)}" if why else hold.value))
 
     def cites(self, ids: Iterable[str]) -> Line:
         return joined((self.cite(each) for each in ids), ", ")
@@ -145,7 +127,7 @@ class Ledger:
     def reason(self, reason: Reason) -> Line:
         """The sentence and the cards behind it; a sentence that names none says so."""
         if not reason.ids:
-            return line(reason.text, " ", mark("[no card named]"))
+            return line(reason.text, " ", mark("no card named"))
         return line(reason.text, " (", self.cites(reason.ids), ")")
 
     def is_backed(self, reason: Reason) -> bool:
@@ -165,6 +147,11 @@ def observation_hold(observation: Observation) -> tuple[Hold, str]:
     if any(result.truncated for result in observation.results):
         return Hold.PARTIAL, "output was cut"
     return Hold.SOUND, ""
+
+
+def short_problem(problem: str) -> str:
+    """The first line of a problem: what happened, without where and the next step."""
+    return shortened(problem.split("\n", 1)[0], 120)
 
 
 def _is_note(entry: Entry) -> bool:

@@ -70,7 +70,7 @@ def _quote(text: Line) -> str:
 
 def _table(table: Table) -> str:
     rule = ["---:" if column in table.numeric else "---" for column in range(len(table.header))]
-    rows = [[escape(name) for name in table.header], rule, *([inline(cell) for cell in row] for row in table.rows)]
+    rows = [[escape(name) for name in table.header], rule, *([inline(cell, in_table=True) for cell in row] for row in table.rows)]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
@@ -84,19 +84,19 @@ def _longest_run(text: str) -> int:
     return max((len(run) for run in re.findall("`+", text)), default=0)
 
 
-def inline(text: Line) -> str:
+def inline(text: Line, in_table: bool = False) -> str:
     """A line of spans; neighbours that are struck share one pair of tildes."""
     parts = []
     for is_struck, spans in groupby(text, key=lambda span: span.struck):
-        inner = "".join(_span(span) for span in spans)
+        inner = "".join(_span(span, in_table) for span in spans)
         parts.append(_wrapped(inner, "~~") if is_struck else inner)
     return "".join(parts)
 
 
-def _span(span: Span) -> str:
+def _span(span: Span, in_table: bool) -> str:
     match span.style:
-        case Style.CODE:
-            return code(span.text)
+        case Style.CODE if not (span.struck and "~" in span.text):  # simple renderers would end the strike inside the code
+            return code(span.text, in_table)
         case Style.STRONG | Style.MARK:
             return _wrapped(escape(span.text), "**")
         case _:
@@ -112,9 +112,9 @@ def _wrapped(inner: str, sign: str) -> str:
     return f"{before}{sign}{core}{sign}{after}"
 
 
-def code(text: str) -> str:
-    """A code span whose delimiter is longer than any run of backticks in it; pipes escaped as tables need it."""
-    shown = one_line(text).replace("|", "\\|")
+def code(text: str, in_table: bool = False) -> str:
+    """A code span whose delimiter is longer than any run of backticks in it; a table needs its pipes escaped even here."""
+    shown = one_line(text).replace("|", "\\|") if in_table else one_line(text)
     if not shown.strip():
         return ""
     delimiter = "`" * (_longest_run(shown) + 1)

@@ -27,9 +27,7 @@ def calculations(ledger: Ledger) -> Section:
         return Section("Calculations", "calculations", (Paragraph(line("None were made.")),))
     rows = tuple(_calculation(ledger, each) for each in made)
     blocks: tuple[Block, ...] = (
-        Paragraph(
-            line("In the order they were made. Struck through: superseded, kept to be read; the remark says by what.")
-        ),
+        Paragraph(line("In the order they were made. Struck through: superseded, kept to be read; the remark says by what.")),
         Table(
             ("id", "name", "value", "formula", "inputs and assumptions", "remark"),
             rows,
@@ -71,7 +69,7 @@ def hypotheses(ledger: Ledger) -> Section:
         found = finding.hypothesis
         status = line(strong(finding.status.value), f" (was {found.status.value}, then " if finding.decided_by else "")
         if finding.decided_by:
-            status = line(status, ledger.cite(finding.decided_by), ")")
+            status = line(status, ledger.link(finding.decided_by), ")")
         former = ", ".join(f"{each.id} {each.status.value}" for each in ledger.earlier(found.cause))
         status = line(status, f"; earlier: {former}" if former else "")
         rows.append(
@@ -106,9 +104,7 @@ def verification(ledger: Ledger) -> Section:
     if not ledger.verifications:
         text = "No deciding test was run; the status of each hypothesis rests on the evidence alone."
         return Section("Verification", "verification", (Paragraph(line(text)),))
-    return Section(
-        "Verification", "verification", tuple(block for each in ledger.verifications for block in _test(ledger, each))
-    )
+    return Section("Verification", "verification", tuple(block for each in ledger.verifications for block in _test(ledger, each)))
 
 
 def _test(ledger: Ledger, test: Verification) -> tuple[Block, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 
+from diag_kit.hypothesize.exoneration import resources
 from diag_kit.postmortem.document import Block, Bullets, Line, Paragraph, Section, Table, code, joined, line, strong
 from diag_kit.postmortem.ledger import Finding, Hold, Ledger, observation_hold
 from diag_kit.postmortem.wording import counted, duration, shortened, time_text
@@ -24,15 +25,10 @@ class Moment:
 
 
 def timeline(ledger: Ledger) -> Section:
-    rows = [
-        (line(time_text(each.at) if each.at else "then"), each.what, each.source)
-        for each in _in_order(_moments(ledger))
-    ]
+    rows = [(line(time_text(each.at) if each.at else "then"), each.what, each.source) for each in _in_order(_moments(ledger))]
     if not rows:
         return Section("Timeline", "timeline", (Paragraph(line("Nothing was noted.")),))
-    how = (
-        'From the start of each command and the time of each note. "then": after the row above, its hour was not noted.'
-    )
+    how = 'From the start of each command and the time of each note. "then": after the row above, its hour was not noted.'
     return Section("Timeline", "timeline", (Paragraph(line(how)), Table(("time (UTC)", "what", "card"), tuple(rows))))
 
 
@@ -40,7 +36,7 @@ def _moments(ledger: Ledger) -> Iterable[Moment]:
     started = ledger.evidence.fact("job_started")
     at = _iso(started.fact.value) if started else None
     if started is not None and at is not None:
-        yield Moment(at, line("the training job started"), ledger.cite(started.id))
+        yield Moment(at, line("the training job started"), ledger.link(started.id))
     for kind, entries in groupby(ledger.entries, key=type):
         group = list(entries)
         if kind is Calculation:
@@ -55,28 +51,26 @@ def _moment(ledger: Ledger, entry: Entry) -> Moment:
     if isinstance(entry, Note):
         return Moment(entry.at, line(entry.text), line("note"))
     if isinstance(entry, Verification):
-        return Moment(None, line(f"tested {entry.cause}: {entry.verdict.value}"), ledger.cite(entry.id))
+        return Moment(None, line(f"tested {entry.cause}: {entry.verdict.value}"), ledger.link(entry.id))
     if isinstance(entry, Observation):
         starts = [result.started for result in entry.results]
         took = sum(result.duration_s for result in entry.results)
         what = line(strong(entry.probe), f": {entry.parsed.summary}", f" ({duration(took)})" if starts else "")
-        return Moment(min(starts) if starts else None, what, ledger.cite(entry.id))
+        return Moment(min(starts) if starts else None, what, ledger.link(entry.id))
     return Moment(None, line("noted"), ())
 
 
 def _ids(ledger: Ledger, group: list[Entry]) -> Line:
     ids = [entry.id for entry in group if not isinstance(entry, Note) and entry.id]
     if len(ids) > 2:
-        return line(ledger.cite(ids[0]), " to ", ledger.cite(ids[-1]))
-    return ledger.cites(ids)
+        return line(ledger.link(ids[0]), " to ", ledger.link(ids[-1]))
+    return joined((ledger.link(each) for each in ids), ", ")
 
 
 def _ranking(group: list[Entry]) -> Line:
     held = [entry for entry in group if isinstance(entry, Hypothesis) and entry.status is not Status.NOT_TESTABLE]
     text = "; ".join(f"{entry.cause} {entry.status.value}" for entry in held[:4])
-    return line(
-        f"{counted(len(group), 'cause')} weighed", f": {text}" if text else "", "; ..." if len(held) > 4 else ""
-    )
+    return line(f"{counted(len(group), 'cause')} weighed", f": {text}" if text else "", "; ..." if len(held) > 4 else "")
 
 
 def _in_order(moments: Iterable[Moment]) -> list[Moment]:
@@ -127,33 +121,42 @@ def _sided(ledger: Ledger, found: Hypothesis) -> tuple[Line, ...]:
 
 
 def exoneration(ledger: Ledger) -> Section:
-    """Each suspect with its verdict and the reason; what could not be seen is as visible as what was cleared."""
-    rows = [
+    """Each resource and each cause with its verdict and reason; what could not be seen is as visible as what was cleared."""
+    watched = tuple(
+        (
+            line(each.resource),
+            line(strong(each.verdict)),
+            line(each.reason, _cited(ledger, each.ids)),
+            line(each.blind if each.blind != each.resource else ""),
+        )
+        for each in resources(ledger.evidence)
+    )
+    causes = (
         *_suspects(ledger, Status.REFUTED, "innocent"),
         *_suspects(ledger, Status.UNDECIDED, "open"),
         *_suspects(ledger, Status.NOT_TESTABLE, "blind"),
         *_blind_probes(ledger),
-        *_suspects(ledger, Status.SUPPORTED, "suspected"),
-        *_suspects(ledger, Status.CONFIRMED, "guilty"),
-    ]
+    )
     how = (
-        "innocent: what was seen contradicts it, for the time observed. blind: it could not have been seen, so it is not "
-        "cleared. open: what was seen does not tell. suspected and guilty: see Evidence."
+        "innocent: what was seen clears it, for the time observed. guilty: what was seen speaks against it. blind: it could not "
+        "have been seen, so it is not cleared. open: what was seen does not tell."
     )
-    if not rows:
-        return Section("What it was not", "exoneration", (Paragraph(line("Nothing was cleared.")),))
-    return Section(
-        "What it was not", "exoneration", (Paragraph(line(how)), Table(("suspect", "verdict", "reason"), tuple(rows)))
-    )
+    blocks: list[Block] = [Paragraph(line(how)), Table(("resource", "verdict", "reason", "stays unseen"), watched)]
+    if causes:
+        blocks.append(Table(("cause", "verdict", "reason"), causes))
+    return Section("What it was not", "exoneration", tuple(blocks))
+
+
+def _cited(ledger: Ledger, ids: tuple[str, ...]) -> Line:
+    return line(" (", ledger.cites(ids), ")") if ids else ()
 
 
 def _suspects(ledger: Ledger, status: Status, verdict: str) -> list[tuple[Line, ...]]:
     rows: list[tuple[Line, ...]] = []
     for finding in ledger.with_status(status):
         found = finding.hypothesis
-        if status in (Status.REFUTED, Status.NOT_TESTABLE) and not is_fault(found.cause):
-            continue  # "healthy" refuted is not a suspect cleared
-        rows.append((line(f"{found.title} ", code(found.cause)), line(verdict), _why(ledger, finding)))
+        if is_fault(found.cause):  # "healthy" refuted clears no suspect
+            rows.append((line(f"{found.title} ", code(found.cause)), line(strong(verdict)), _why(ledger, finding)))
     return rows
 
 
@@ -163,16 +166,13 @@ def _why(ledger: Ledger, finding: Finding) -> Line:
         test = ledger.cards[finding.decided_by]
         said = test.reason if isinstance(test, Verification) else ""
         return line(said, " (", ledger.cite(finding.decided_by), ")")
-    if finding.status in (Status.SUPPORTED, Status.CONFIRMED):
-        return line(found.claim)
-    reasons: tuple[Reason, ...] = found.evidence_against or found.evidence_for
     if finding.status is Status.NOT_TESTABLE:
+        # A lack has no card to name, so its reasons stand without one.
         reasons = (*found.evidence_against, *found.evidence_for)
-    if not reasons:
-        return line(found.claim)
-    if finding.status is Status.NOT_TESTABLE and not any(reason.ids for reason in reasons):
-        return line("; ".join(reason.text for reason in reasons))  # a lack has no card to name
-    return joined((ledger.reason(reason) for reason in reasons), "; ")
+        lacks = [line(each.text, _cited(ledger, each.ids)) for each in reasons]
+        return joined(lacks, "; ") or line(found.claim)
+    given: tuple[Reason, ...] = found.evidence_against or found.evidence_for
+    return joined((ledger.reason(reason) for reason in given), "; ") or line(found.claim)
 
 
 def _blind_probes(ledger: Ledger) -> list[tuple[Line, ...]]:
@@ -180,10 +180,10 @@ def _blind_probes(ledger: Ledger) -> list[tuple[Line, ...]]:
     rows: list[tuple[Line, ...]] = []
     for entry in ledger.observations:
         hold, _ = observation_hold(entry)
-        newest = ledger.evidence.observed(entry.probe)
-        if hold not in (Hold.FAILED, Hold.PARTIAL) or newest is not entry or not entry.parsed.problems:
+        if ledger.evidence.observed(entry.probe) is not entry or not entry.parsed.problems:
             continue
         problems = shortened(" ".join(entry.parsed.problems))
         verdict = "blind" if hold is Hold.FAILED else "partly blind"
-        rows.append((line("what ", code(entry.probe), " would show"), line(verdict), line(f"{problems} ({entry.id})")))
+        what = line("what ", code(entry.probe), " would show")
+        rows.append((what, line(strong(verdict)), line(problems, " (", ledger.link(entry.id), ")")))
     return rows

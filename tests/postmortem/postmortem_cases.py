@@ -62,7 +62,7 @@ class StubCase:
 
 def result(command: str, stdout: str, at_s: float = 0, **others: object) -> CommandResult:
     values = {"stderr": b"", "exit_status": 0, "duration_s": 0.25, **others}
-    return CommandResult("trainbox", command, stdout.encode(), started=BEGAN + timedelta(seconds=at_s), **values)  # type: ignore[arg-type]
+    return CommandResult("host1", command, stdout.encode(), started=BEGAN + timedelta(seconds=at_s), **values)  # type: ignore[arg-type]
 
 
 HEAD_LOG = """Train files: 35446
@@ -78,7 +78,7 @@ def small_case() -> StubCase:
         "log_facts",
         {"path": "/data/run/train.log", "lines": None},
         "head -200 /data/run/train.log",
-        (result("sh -c 'head -n \"$2\" -- \"$1\"' diag_kit /data/run/train.log 200", HEAD_LOG, 10),),
+        (result('sh -c \'head -n "$2" -- "$1"\' diag_kit /data/run/train.log 200', HEAD_LOG, 10),),
         Parsed(
             "4 facts",
             facts=(
@@ -97,7 +97,14 @@ def small_case() -> StubCase:
         "log_rate",
         {"seconds": 30},
         "tail -f /data/run/train.log",
-        (result("sh -c 'tail -c +\"$2\" -- \"$1\"' diag_kit /data/run/train.log 80211", "step=1 lr=3e-05\n" * 14, 45, duration_s=30.02),),
+        (
+            result(
+                'sh -c \'tail -c +"$2" -- "$1"\' diag_kit /data/run/train.log 80211',
+                "step=1 lr=3e-05\n" * 14,
+                45,
+                duration_s=30.02,
+            ),
+        ),
         Parsed("168 metric lines in 30 s", tables={"log_window": pd.DataFrame({"lines_total": [0, 168]})}),
         id="O2",
     )
@@ -202,8 +209,9 @@ def small_case() -> StubCase:
 
 
 HOSTILE = (
-    "<script>alert(1)</script><img src=http://evil.example/x onerror=alert(1)> | pipe `tick` ``` ~~gone~~ **loud** [link](http://evil.example) "
-    "@someone www.evil.example &amp; {{ 7*7 }} {% raw %} \x1b[31mred\x1b[0m \u202eturned\n# heading\n- item\n| a | b |\n```\nout\n</pre></body>"
+    "<script>alert(1)</script><img src=http://evil.example/x onerror=alert(1)> | pipe `tick` ``` ~~gone~~ **loud** "
+    "[link](http://evil.example) @someone www.evil.example &amp; {{ 7*7 }} {% raw %} \x1b[31mred\x1b[0m \u202eturned\n"
+    "# heading\n- item\n| a | b |\n```\nout\n</pre></body>"
 )
 
 
