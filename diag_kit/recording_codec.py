@@ -154,7 +154,7 @@ def _iso(moment: datetime) -> str:
 
 
 def _is_frame(value: Any) -> bool:
-    return type(value).__module__.startswith("pandas.") and hasattr(value, "columns")
+    return type(value).__module__.split(".")[0] == "pandas" and hasattr(value, "columns")
 
 
 # Decoding: by the field's type hint
