@@ -16,7 +16,7 @@ from diag_kit.postmortem.document import (
     mark,
     strong,
 )
-from diag_kit.postmortem.ledger import Hold, Ledger, observation_hold
+from diag_kit.postmortem.ledger import Hold, Ledger, in_one_line, observation_hold
 from diag_kit.postmortem.wording import counted, duration, number, shortened, time_text
 from diag_kit.records import CommandResult, Cost, Observation
 
@@ -65,7 +65,7 @@ def _observation(seen: Observation, numbered: dict[str, int]) -> Fold:
     set_by_hand = ", ".join(f"{name} = {value}" for name, value in seen.parameters.items() if value not in (None, "", (), []))
     if set_by_hand:
         items.append(line("parameters: ", code(set_by_hand)))
-    items += [line(mark("problem: "), shortened(problem)) for problem in seen.parsed.problems]
+    items += [line(mark("problem: "), shortened(in_one_line(problem))) for problem in seen.parsed.problems]
     items += [line("table ", code(name), f": {counted(len(table), 'row')}") for name, table in seen.parsed.tables.items()]
     blocks: list[Block] = [Bullets(tuple(items))] if items else []
     if seen.facts:

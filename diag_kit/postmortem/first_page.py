@@ -17,7 +17,7 @@ from diag_kit.postmortem.document import (
 )
 from diag_kit.postmortem.impact import claimed_line, hours_line, ranks_of, realised, run_hours
 from diag_kit.postmortem.ledger import Finding, Ledger
-from diag_kit.postmortem.wording import STATUS_WORDS, counted, duration, time_text
+from diag_kit.postmortem.wording import STATUS_WORDS, counted, duration, sentence, time_text
 from diag_kit.records import Cost, Status
 
 OPEN = (Status.CONFIRMED, Status.SUPPORTED, Status.UNDECIDED)
@@ -86,7 +86,7 @@ def _claim(finding: Finding, ledger: Ledger) -> Paragraph:
     found = finding.hypothesis
     return Paragraph(
         line(
-            strong(found.claim),
+            strong(sentence(found.claim)),
             " ",
             code(found.cause),
             ": ",

@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from diag_kit.postmortem.document import Document, Line, Picture, text_of
 from diag_kit.postmortem.wording import one_line, verbatim
+from diag_kit.show.picture import SCALE
 
 SHORT = 28
 """Characters."""
@@ -27,6 +28,7 @@ def render(document: Document) -> str:
     environment.filters["one_line"] = one_line
     environment.filters["verbatim"] = verbatim
     environment.filters["data_uri"] = _data_uri
+    environment.filters["shown_width"] = _shown_width
     environment.filters["is_short"] = _is_short
     return environment.get_template("page.html.jinja").render(document=document) + "\n"
 
@@ -34,6 +36,11 @@ def render(document: Document) -> str:
 def _is_short(cell: Line) -> bool:
     """Cells that a browser must not break: names, numbers, times. The others share the rest of the row."""
     return len(text_of(cell)) <= SHORT
+
+
+def _shown_width(picture: Picture) -> int:
+    """Pixels on the page: charts are drawn at twice the size, for sharp screens and print. From the PNG's header."""
+    return int.from_bytes(picture.png[16:20], "big") // SCALE
 
 
 def _data_uri(picture: Picture) -> str:

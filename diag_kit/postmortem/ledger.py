@@ -149,6 +149,11 @@ def observation_hold(observation: Observation) -> tuple[Hold, str]:
     return Hold.SOUND, ""
 
 
+def in_one_line(problem: str) -> str:
+    """What happened, where and the next step, one after the other."""
+    return "; ".join(part.strip() for part in problem.splitlines() if part.strip())
+
+
 def short_problem(problem: str) -> str:
     """The first line of a problem: what happened, without where and the next step."""
     return shortened(problem.split("\n", 1)[0], 120)

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from diag_kit.hypothesize.exoneration import resources
 from diag_kit.postmortem.document import Block, Bullets, Line, Paragraph, Section, Table, code, joined, line, strong
-from diag_kit.postmortem.ledger import Finding, Hold, Ledger, observation_hold
+from diag_kit.postmortem.ledger import Finding, Hold, Ledger, in_one_line, observation_hold
 from diag_kit.postmortem.wording import counted, duration, shortened, time_text
 from diag_kit.records import Calculation, Entry, Hypothesis, Note, Observation, Reason, Status, Verification
 from diag_kit.show.summary import is_fault
@@ -182,7 +182,7 @@ def _blind_probes(ledger: Ledger) -> list[tuple[Line, ...]]:
         hold, _ = observation_hold(entry)
         if ledger.evidence.observed(entry.probe) is not entry or not entry.parsed.problems:
             continue
-        problems = shortened(" ".join(entry.parsed.problems))
+        problems = shortened("; ".join(in_one_line(each) for each in entry.parsed.problems))
         verdict = "blind" if hold is Hold.FAILED else "partly blind"
         what = line("what ", code(entry.probe), " would show")
         rows.append((what, line(strong(verdict)), line(problems, " (", ledger.link(entry.id), ")")))

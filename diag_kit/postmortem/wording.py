@@ -41,6 +41,12 @@ def counted(count: int, one: str, many: str = "") -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
+def sentence(text: str) -> str:
+    """With a capital, unless the first word is a name that must stay as it is (``io.nfs``, ``set_epoch``)."""
+    first = text.split(" ", 1)[0]
+    return text[:1].upper() + text[1:] if first.isalpha() else text
+
+
 def shortened(text: str, most: int = 400) -> str:
     """At most that many characters; what was cut is said."""
     if len(text) <= most:
@@ -69,6 +75,7 @@ __all__ = [
     "point_won",
     "quantity",
     "scaled",
+    "sentence",
     "shortened",
     "time_text",
     "value_text",
