@@ -16,11 +16,11 @@ from diag_kit.show.cards import (
 )
 from diag_kit.show.format import utc, visible, wins
 from diag_kit.show.html import EMPTY, GREY, TONE, badge, card, fill, fold, join, reasons, row
-from diag_kit.show.summary import Summary, first_reason, how_to_run, probe_line, summarise
+from diag_kit.show.summary import Summary, first_reason, summarise, won_line
 
 if TYPE_CHECKING:
     from diag_kit.investigation import Investigation
-    from diag_kit.progress import NextProbe
+    from diag_kit.show.offers import Offer
 
 _COLUMNS = "display:grid;grid-template-columns:repeat(auto-fit,minmax(245px,1fr));gap:8px;align-items:start"
 
@@ -82,7 +82,7 @@ def answer(told: Summary) -> Markup:
         claim=visible(best.claim or best.title, 300),
         badge=badge(best.status),
         cause=best.cause,
-        won=wins(best),
+        won=won_line(best),
         rivals=_rivals(told),
     )
 
@@ -111,13 +111,19 @@ def decides_line(told: Summary) -> Markup:
     """What to run next, for a reader who has no button."""
     if not told.next_probes:
         return EMPTY
-    probe = told.next_probes[0]
+    first = told.next_probes[0]
     return fill(
-        '<div style="margin:2px 0 8px 0">Decides next: <b>{probe}</b> {what}{run}</div>',
-        probe=probe_line(probe),
-        what=fill("({what})", what=visible(probe.what_it_decides, 160)) if probe.what_it_decides else EMPTY,
-        run=fill("<br><code>{run}</code>", run=how_to_run(probe)) if how_to_run(probe) else EMPTY,
+        '<div style="margin:2px 0 8px 0">Decides next: <b>{line}</b>{what}<br>{how}</div>',
+        line=first.line,
+        what=fill(" ({what})", what=visible(first.probe.what_it_decides, 160))
+        if first.run and first.probe.what_it_decides
+        else EMPTY,
+        how=how_to(first),
     )
+
+
+def how_to(given: Offer) -> Markup:
+    return fill("<code>{run}</code>", run=given.run) if given.run else fill("{by_hand}", by_hand=visible(given.by_hand, 300))
 
 
 def column_count(told: Summary, name: str) -> str:
@@ -178,17 +184,14 @@ def in_order(told: Summary) -> list[tuple[Calculation, str]]:
     return [(made, replaced.get(made.id, "") if made is not chain[0] else "") for chain in chains for made in chain]
 
 
-def probe_card(probe: NextProbe) -> Markup:
+def probe_card(given: Offer) -> Markup:
     """A test not run yet."""
-    head = fill("○ not run: {line}", line=probe_line(probe))
+    head = fill("○ not run: {line}", line=given.line)
     body = join(
         (
-            row("would decide", probe.what_it_decides),
-            row("for", fill("<code>{cause}</code>", cause=probe.cause)),
-            row(
-                "run it",
-                fill("<code>{run}</code>", run=how_to_run(probe)) if how_to_run(probe) else "by hand: the kit does not do this",
-            ),
+            row("would decide", given.probe.what_it_decides),
+            row("for", fill("<code>{cause}</code>", cause=given.cause)),
+            row("run it", how_to(given)),
         )
     )
     return card(head, body, "", GREY, dashed=True)

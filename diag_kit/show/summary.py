@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from diag_kit.evidence import Evidence
-from diag_kit.records import Calculation, Cost, Hypothesis, Note, Observation, Reason, Status, Verification
-from diag_kit.show.format import visible
+from diag_kit.records import Calculation, Hypothesis, Note, Observation, Reason, Status, Verification
+from diag_kit.show.format import visible, wins
+from diag_kit.show.offers import Offer, merged, offer
 
 if TYPE_CHECKING:
     from diag_kit.investigation import Investigation
-    from diag_kit.progress import NextProbe
 
 OPEN = (Status.CONFIRMED, Status.SUPPORTED, Status.UNDECIDED)
 SHAPE = {
@@ -84,8 +84,8 @@ class Summary:
     innocent: tuple[Hypothesis, ...]
     blind: tuple[Reason, ...]
     superseded: tuple[Superseded, ...]
-    decides: Mapping[str, NextProbe]
-    next_probes: tuple[NextProbe, ...]
+    decides: Mapping[str, Offer]
+    next_probes: tuple[Offer, ...]
     observations: tuple[Observation, ...]
     calculations: tuple[Calculation, ...]
     hypotheses: tuple[Hypothesis, ...]
@@ -105,20 +105,20 @@ def summarise(inv: Investigation) -> Summary:
     evidence = Evidence(entries)
     found = tuple(inv.findings)
     now = {each.id or id(each) for each in found}
-    probes = _next_probes(inv)
+    offers = _offers(inv)
     calculations = tuple(e for e in entries if isinstance(e, Calculation))
     return Summary(
         question=inv.question,
         host=inv.host.name,
         about=inv.about,
-        clock=last_look(evidence),
+        clock=None if getattr(inv.host, "kind", "") == "files" else last_look(evidence),
         job=job_line(evidence),
         findings=tuple(each for each in found if each.status in OPEN),
         innocent=tuple(each for each in found if each.status is Status.REFUTED and is_fault(each.cause)),
         blind=blind_spots(evidence, found),
         superseded=superseded(calculations),
-        decides={probe.cause: probe for probe in reversed(probes)},
-        next_probes=merged(probes),
+        decides={each.cause: each for each in reversed(offers)},
+        next_probes=merged(offers),
         observations=evidence.observations,
         calculations=calculations,
         hypotheses=found,
@@ -129,8 +129,9 @@ def summarise(inv: Investigation) -> Summary:
     )
 
 
-def _next_probes(inv: Investigation) -> tuple[NextProbe, ...]:
-    return tuple(inv.next_probes()) if inv.findings else ()
+def _offers(inv: Investigation) -> tuple[Offer, ...]:
+    kind = getattr(inv.host, "kind", "")
+    return tuple(offer(probe, kind) for probe in inv.next_probes()) if inv.findings else ()
 
 
 def is_fault(cause: str) -> bool:
@@ -169,6 +170,11 @@ def blind_spots(evidence: Evidence, findings: tuple[Hypothesis, ...]) -> tuple[R
 def one_line(problem: str) -> str:
     """A problem of several lines (what, where, next) as one sentence."""
     return "; ".join(" ".join(line.split()) for line in problem.splitlines() if line.strip())
+
+
+def won_line(found: Hypothesis) -> str:
+    """What a repair wins; nothing for a cause that is no fault and has no number."""
+    return wins(found) if found.hours_won is not None or is_fault(found.cause) else ""
 
 
 def first_reason(found: Hypothesis) -> str:
@@ -219,35 +225,6 @@ def _gpus_used(evidence: Evidence) -> str:
     if len(used) > 1 and used == list(range(used[0], used[-1] + 1)):
         return f" on GPUs {used[0]}-{used[-1]}"
     return f" on GPU{'s' if len(used) > 1 else ''} {', '.join(map(str, used))}"
-
-
-def how_to_run(probe: NextProbe) -> str:
-    """The line that runs it from a cell; empty for what the kit does not run: a person's measurement, or a change to the host."""
-    from diag_kit.verify.decide import all_tests
-
-    if probe.cost is Cost.STATE_CHANGING:
-        return ""
-    if probe.probe:
-        return f"inv.observe(dk.observe.{probe.probe}())"
-    if probe.cause not in all_tests():
-        return ""
-    careful = ", careful=True" if probe.cost is Cost.CAREFUL else ""
-    return f'inv.verify("{probe.cause}"{careful})'
-
-
-def merged(probes: tuple[NextProbe, ...]) -> tuple[NextProbe, ...]:
-    """One entry for each thing to run: rivals share a test, and its careful rungs are run together."""
-    first: dict[tuple[str, str, Cost], NextProbe] = {}
-    for probe in probes:
-        first.setdefault((probe.title, probe.probe, probe.cost), probe)
-    return tuple(first.values())
-
-
-def probe_line(probe: NextProbe) -> str:
-    """``files open per rank, 10 s, read-only``."""
-    cost = {Cost.READ_ONLY: "read-only", Cost.CAREFUL: "careful: asks first", Cost.STATE_CHANGING: "changes the host"}[probe.cost]
-    seconds = f"{probe.budget_s:.0f} s, " if probe.budget_s else ""
-    return f"{probe.title}, {seconds}{cost if how_to_run(probe) else 'for you to find out'}"
 
 
 def short_note(note: str, limit: int = 90) -> str:

@@ -6,8 +6,8 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from diag_kit.records import Hypothesis, Reason, Status
-from diag_kit.show.format import calculated, clock, visible, wins
-from diag_kit.show.summary import Summary, first_reason, how_to_run, label, probe_line, summarise
+from diag_kit.show.format import calculated, clock, visible
+from diag_kit.show.summary import Summary, first_reason, label, summarise, won_line
 
 if TYPE_CHECKING:
     from diag_kit.investigation import Investigation
@@ -44,7 +44,7 @@ def _head(told: Summary, width: int) -> list[str]:
 
 def _finding(place: int, found: Hypothesis, told: Summary, width: int, said: dict[str, int]) -> list[str]:
     """``said``: the sentences printed so far and under which finding; rivals share much, and nothing is printed twice."""
-    won = wins(found)
+    won = won_line(found)
     head = f"{place:<2} {found.status:<10} "
     what = f"{visible(found.claim or found.title, 400)} [{visible(found.cause, 60)}]"
     claim = textwrap.wrap(what, max(30, width - len(head) - len(won) - 2))
@@ -73,13 +73,12 @@ def _finding(place: int, found: Hypothesis, told: Summary, width: int, said: dic
 
 
 def _decides(found: Hypothesis, told: Summary) -> str:
-    probe = told.decides.get(found.cause)
     if found.status is Status.CONFIRMED:
         return ""
-    if probe is None:
+    given = told.decides.get(found.cause)
+    if given is None:
         return visible(found.next_probe, 300)
-    run = how_to_run(probe) or probe.what_it_decides
-    return f"{visible(probe_line(probe))}: {visible(run, 300)}"
+    return f"{visible(given.line)}: {visible(given.run or given.by_hand, 300)}"
 
 
 def _row(name: str, text: str, width: int) -> list[str]:
@@ -114,8 +113,14 @@ def _replaced(told: Summary) -> list[str]:
 
 
 def _not_read(told: Summary) -> str:
-    counts = [(seen.id, seen.probe, len(seen.parsed.not_understood)) for seen in told.observations]
-    parts = [f"{count} line{'s' if count > 1 else ''} of {probe} ({id})" for id, probe, count in counts if count]
+    counts: dict[tuple[str, int], list[str]] = {}
+    for seen in told.observations:
+        if seen.parsed.not_understood:
+            counts.setdefault((seen.probe, len(seen.parsed.not_understood)), []).append(seen.id)
+    parts = [
+        f"{count} line{'s' if count > 1 else ''} of {'each ' if len(ids) > 1 else ''}{label(probe)} ({', '.join(ids)})"
+        for (probe, count), ids in counts.items()
+    ]
     return ", ".join(parts)
 
 

@@ -26,7 +26,7 @@ def shown(part: Any) -> bool:
 
 
 def cards(view: View, column: str) -> str:
-    return "".join(w.value if hasattr(w, "value") else w.children[0].value for w in view.columns[column].children)
+    return "".join(w.value if hasattr(w, "value") else w.children[0].value for w in view.columns.boxes[column].children)
 
 
 def settle(view: View, until: Any, seconds: float = 5.0) -> None:
@@ -55,7 +55,7 @@ def test_the_answer_stands_first_and_the_columns_hold_every_card() -> None:
     view = View(founding())  # type: ignore[arg-type]
     assert "wins 26.4 h (25.2-27.7) of 35.2 h" in view.answer.value
     assert "recorded (reconstruction)" in view.head.value
-    assert [len(view.columns[name].children) for name in ("Observe", "Calculate", "Hypothesize", "Verify")] == [7, 10, 5, 3]
+    assert [len(view.columns.boxes[name].children) for name in ("Observe", "Calculate", "Hypothesize", "Verify")] == [7, 10, 5, 3]
     assert "<del>whole run" in cards(view, "Calculate")
     assert shown(view.ask) and not shown(view.progress) and not shown(view.errors) and not shown(view.consent)
 
@@ -63,10 +63,10 @@ def test_the_answer_stands_first_and_the_columns_hold_every_card() -> None:
 def test_a_new_entry_adds_a_card_and_leaves_the_others_alone() -> None:
     inv = founding()
     view = View(inv)  # type: ignore[arg-type]
-    before = view.columns["Observe"].children
+    before = view.columns.boxes["Observe"].children
     inv.enter(observations()[0].__class__("new", {}, "", (), observations()[0].parsed, id="O42"))
-    settle(view, lambda: len(view.columns["Observe"].children) == 8)
-    assert view.columns["Observe"].children[:7] == before
+    settle(view, lambda: len(view.columns.boxes["Observe"].children) == 8)
+    assert view.columns.boxes["Observe"].children[:7] == before
 
 
 def test_run_runs_the_offered_probe_in_a_thread() -> None:
@@ -171,7 +171,7 @@ def test_rivals_that_share_a_test_are_offered_once() -> None:
     inv = founding()
     inv.probes = (NEXT, replace(NEXT, cause="data.same_order"), CAREFUL, replace(CAREFUL, budget_s=9.0))
     view = View(inv)  # type: ignore[arg-type]
-    assert len(view.columns["Verify"].children) == 3
+    assert len(view.columns.boxes["Verify"].children) == 3
 
 
 def test_not_now_offers_the_next_one_and_keeps_the_card() -> None:
@@ -196,7 +196,7 @@ def test_an_empty_board_offers_to_diagnose() -> None:
 def test_changing_an_assumption_supersedes_the_calculation_in_place() -> None:
     inv = founding()
     view = View(inv)  # type: ignore[arg-type]
-    box = view._cards["C4 stands"].children[1]
+    box = view.columns.cards["C4 stands"].children[1]
     field = next(w for w in box.children if getattr(w, "description", "").startswith("steps"))
     field.value = "100000"
     view.refresh()
@@ -209,7 +209,7 @@ def test_a_wrong_value_is_said_beside_the_field_and_changes_nothing() -> None:
     inv = founding()
     view = View(inv)  # type: ignore[arg-type]
     count = len(inv.entries)
-    box = view._cards["C4 stands"].children[1]
+    box = view.columns.cards["C4 stands"].children[1]
     next(w for w in box.children if getattr(w, "description", "").startswith("steps")).value = "many"
     assert "&#39;many&#39; is not a number" in box.children[-1].value
     assert len(inv.entries) == count
@@ -300,3 +300,21 @@ def test_importing_show_loads_neither_altair_nor_ipywidgets() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_an_error_while_drawing_is_shown_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = View(founding())  # type: ignore[arg-type]
+
+    def broken(_: object) -> None:
+        raise KeyError("colour")
+
+    monkeypatch.setattr("diag_kit.show.view.summarise", broken)
+    view.refresh()
+    assert shown(view.errors) and "KeyError" in view.errors.value and "fault of the kit" in view.errors.value
+
+
+def test_closing_ends_the_subscription() -> None:
+    inv = founding()
+    view = View(inv)  # type: ignore[arg-type]
+    view.close()
+    assert inv._listeners == []

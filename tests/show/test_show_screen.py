@@ -6,7 +6,8 @@ import dataclasses
 
 from show_cases import CAREFUL, HOSTILE, NEXT, StandIn, founding, hypotheses, observations
 
-from diag_kit.records import Status
+from diag_kit.progress import NextProbe
+from diag_kit.records import Cost, NotUnderstood, Observation, Parsed, Status
 from diag_kit.show.text import screen
 
 
@@ -34,7 +35,7 @@ def test_innocent_blind_superseded_and_unread_each_have_their_line() -> None:
     assert "blind          too few loader workers: bytes read per rank cannot be read by this user (H4)" in after
     assert "rank_io: /proc/4001/io cannot be read by this user; next: log in as the user of the training (O7)" in after
     assert "superseded     C3 whole run 8.8 h (8.3-9.3) -> C4 35.2 h (33.5-37.0)" in after
-    assert "not read       1 line of log_metrics (O3)" in after
+    assert "not read       1 line of log metrics (O3)" in after
     assert "nothing is wrong" not in text, "that the run is healthy is not an innocent cause"
 
 
@@ -80,3 +81,20 @@ def test_rivals_that_share_their_evidence_do_not_repeat_it() -> None:
     assert text.count("give the loader a DistributedSampler") == 1
     assert "also      4 more sentences as under 1" in text
     assert "[data.same_order]" in text
+
+
+def test_a_folder_of_pasted_outputs_is_not_told_to_run_anything() -> None:
+    inv = founding()
+    inv.host.kind = "files"
+    inv.probes = (NEXT, NextProbe("comm.bound", "GPU power", Cost.READ_ONLY, 10.0, "busy or waiting", "gpus"))
+    text = screen(inv)
+    assert "files open per rank, for you to find out: needs the running job" in text
+    assert "add to the folder the output of: nvidia-smi" in text
+    assert "inv.verify" not in text and "inv.observe" not in text
+    assert "seen 22:31" not in text, "the files were read then, the host was not seen"
+
+
+def test_unread_lines_are_counted_by_probe() -> None:
+    lost = Parsed("s", not_understood=(NotUnderstood("line 1", "x"),))
+    seen = [Observation("document", {}, "", (), lost, id=f"O{n}") for n in (1, 2, 3)]
+    assert "not read       1 line of each document (O1, O2, O3)" in screen(StandIn(seen))
