@@ -1,7 +1,7 @@
 """The batch of one rank, and whether it surely is that: "batch size" means the whole job's batch in some trainers.
 
 Taking a global batch for a rank's would make a split run look unsplit (PyTorch's ImageNet example divides its argument by the
-number of GPUs; detectron2, ultralytics, DeepSpeed and Megatron state the global one; data_sharding.md, trap 16).
+number of GPUs; detectron2, ultralytics, DeepSpeed and Megatron state the global one).
 """
 
 from __future__ import annotations
@@ -15,7 +15,17 @@ from diag_kit.evidence import Evidence
 if TYPE_CHECKING:
     import pandas as pd
 
-_PER_RANK_WORDS = ("in every rank", "per_device", "per device", "per-device", "per rank", "per_rank", "per gpu", "per_gpu", "micro")
+_PER_RANK_WORDS = (
+    "in every rank",
+    "per_device",
+    "per device",
+    "per-device",
+    "per rank",
+    "per_rank",
+    "per gpu",
+    "per_gpu",
+    "micro",
+)
 
 
 @dataclass(frozen=True, slots=True)

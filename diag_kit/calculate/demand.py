@@ -109,7 +109,7 @@ class Communication:
     """What fully sharded training sends in a step, before any overlap with compute.
 
     (N-1)/N x (2 gathers x 2 bytes x parameters + 4 bytes x trainable parameters): every group gathered twice in bf16 (forward,
-    backward), gradients reduced once in fp32, frozen parameters gathered but not reduced (mission_anchors 2.8). Groups that
+    backward), gradients reduced once in fp32, frozen parameters gathered but not reduced. Groups that
     are gathered once, or layers called several times a step, change it: count them in a trace. ``link_gb_per_s`` is one way.
     """
 
@@ -143,5 +143,3 @@ class Communication:
                 note=note if seconds else "needs the bandwidth of the link (link_gb_per_s), best measured", **made,
             ),
         )  # fmt: skip
-
-

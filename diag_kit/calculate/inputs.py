@@ -45,9 +45,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def known(
-    evidence: Evidence, name: str, by_hand: float | None = None, default: float | None = None, unit: str = ""
-) -> Known:
+def known(evidence: Evidence, name: str, by_hand: float | None = None, default: float | None = None, unit: str = "") -> Known:
     """The fact ``name``: by hand first, then what a user told, then the newest statement, then the default as an assumption."""
     if by_hand is not None:
         return Known(name, float(by_hand), BY_HAND, (), unit)

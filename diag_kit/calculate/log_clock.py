@@ -13,7 +13,7 @@ from diag_kit.evidence import Evidence
 from diag_kit.records import Interval
 
 WARM_UP_STEPS = 5
-"""First steps of a run left out where enough remain: compilation, warm-up, cold cache (mission_anchors A10)."""
+"""First steps of a run left out where enough remain: compilation, warm-up, cold cache."""
 RECENT_STEPS = 2000
 Z95 = 1.96
 

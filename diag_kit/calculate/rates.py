@@ -42,7 +42,7 @@ class StepRate:
 
     The count is known to one line of each printing rank at both ends of the window: 168 lines of 4 ranks in 30 s are 42 steps,
     40 to 44, so 1.33-1.47 steps/s. What varies beyond that widens the interval; with times in the log the block bootstrap of
-    the step times and a stall process do (mission_anchors 4.2). Gives log_lines_per_s, step_rate, step_time, samples_per_s.
+    the step times and a stall process do. Gives log_lines_per_s, step_rate, step_time, samples_per_s.
     """
 
     printing_ranks: int | None = None
@@ -65,7 +65,9 @@ class StepRate:
         value = 1 / rate.value if rate.value else None
         return (
             self._lines_per_s(grown, printers),
-            Calculation("step_rate", rate.formula, rate.value, "steps/s", rate.ids, rate.interval, assumed, note=rate.note, **made),
+            Calculation(
+                "step_rate", rate.formula, rate.value, "steps/s", rate.ids, rate.interval, assumed, note=rate.note, **made
+            ),
             Calculation("step_time", "1 / step rate", value, "s/step", rate.ids, step_time, assumed, note=rate.note, **made),
             self._samples(evidence, rate),
         )

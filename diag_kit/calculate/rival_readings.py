@@ -85,8 +85,7 @@ class Readings:
         names = ("unsplit", "split", "one_printer", "burst")
         note = f"not known: {', '.join(missing)}"
         return tuple(
-            Calculation(f"reading_{name}_hours", "steps / step rate", None, "h", note=note, **self._made())
-            for name in names
+            Calculation(f"reading_{name}_hours", "steps / step rate", None, "h", note=note, **self._made()) for name in names
         )
 
     def _made(self) -> dict[str, Any]:

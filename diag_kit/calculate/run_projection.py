@@ -68,7 +68,16 @@ class Projection:
             ("remaining_hours", "steps still to do / step rate / 3600", left, ""),
         )
         return tuple(
-            _hours(name, formula, count, rate, interval, sentences(note, doubt or missing, rate_note if rate else ""), bool(doubt), made)
+            _hours(
+                name,
+                formula,
+                count,
+                rate,
+                interval,
+                sentences(note, doubt or missing, rate_note if rate else ""),
+                bool(doubt),
+                made,
+            )
             for name, formula, count, note in parts
         )
 
@@ -161,9 +170,9 @@ def _doubt(evidence: Evidence, arithmetic: SplitArithmetic) -> str:
 class IfSplit:
     """The same run with the data split once: steps per epoch = ceil(samples / (batch x ranks)), at the same time per step.
 
-    Gives steps_per_epoch_if_split, run_hours_if_split, hours_won_if_split, effective_batch, effective_batch_if_split. Where a step
-    limit ends the run, a split wins data coverage and no hours. More communication exposed by a split is not in it: the step
-    time stays that of today.
+    Gives steps_per_epoch_if_split, run_hours_if_split, hours_won_if_split, effective_batch, effective_batch_if_split.
+    Where a step limit ends the run, a split wins data coverage and no hours. More communication exposed by a split is not
+    in it: the step time stays that of today.
     """
 
     data_parallel_ranks: int | None = None
@@ -181,7 +190,9 @@ class IfSplit:
         low = math.floor(samples / (batch * ranks)) if samples and batch and ranks else None
         assumed = (
             arithmetic.samples.assumption,
-            Assumption("batch_size_per_rank", tidy(batch), BY_HAND if self.batch_size_per_rank else arithmetic.batch.why, "samples"),
+            Assumption(
+                "batch_size_per_rank", tidy(batch), BY_HAND if self.batch_size_per_rank else arithmetic.batch.why, "samples"
+            ),
             Assumption("data_parallel_ranks", ranks, arithmetic.parallel.source if arithmetic.parallel else "", "ranks"),
         )
         run, rate = calculated(evidence, "run_hours"), calculated(evidence, "step_rate")
@@ -234,7 +245,9 @@ class IfSplit:
         value = tidy(batch * ranks * arithmetic.accumulated) if batch and ranks else None
         note = ""
         if value and ranks and ranks > 1:
-            note = f"the same with and without a split; with the same order on all ranks only 1/{ranks} of it are distinct samples"
+            note = (
+                f"the same with and without a split; with the same order on all ranks only 1/{ranks} of it are distinct samples"
+            )
         formula = "batch per rank x data-parallel ranks x accumulation"
         return (
             Calculation("effective_batch", formula, value, "samples", note=note, **made),

@@ -1,6 +1,6 @@
 """Are the data split over the ranks? What counting says: samples, batch, ranks, and the length of an epoch on one rank.
 
-The table is data_sharding.md section 1. "cannot tell" wherever packing, an iterable dataset, a step limit or an unknown batch
+"cannot tell" wherever packing, an iterable dataset, a step limit or an unknown batch
 break the arithmetic: a length counts only if it is exactly what one of the readings predicts.
 """
 
@@ -34,8 +34,9 @@ class SplitArithmetic:
 
     ``sure``: the batch surely is a rank's. ``seen``: the log itself shows that length (roll-over, or more steps in an epoch
     than a split has); otherwise it is a printed figure, which may be the dataset's length. ``length``: batches per epoch on
-    one rank that stand; ``accumulation``: batches per counted step; ``if_split``: what one split would give, rounded up (``if_split_floor``: down). ``dataset_length``: where the source
-    prints the dataset's length as the loader's. ``open_readings``: where it cannot tell, the readings that remain for some batch.
+    one rank that stand; ``accumulation``: batches per counted step; ``if_split``: what one split would give, rounded up
+    (``if_split_floor``: down). ``dataset_length``: where the source prints the dataset's length as the loader's.
+    ``open_readings``: where it cannot tell, the readings that remain for some batch.
     """
 
     verdict: Split
@@ -257,8 +258,8 @@ def _check(base: SplitArithmetic) -> SplitArithmetic:
             return replace(base, seen=True, reason=reason)
     if base.inferred_accumulation and base.ranks and base.inferred_accumulation % base.ranks == 0 and not base.seen:
         reason = (
-            f"{base.reason}; but the total of {tidy(base.total_steps.value)} steps is 1/{base.inferred_accumulation} of that length x "
-            "epochs: a split, or accumulation"
+            f"{base.reason}; but the total of {tidy(base.total_steps.value)} steps is 1/{base.inferred_accumulation} of that "
+            "length x epochs: a split, or accumulation"
         )
         return replace(base, verdict=Split.CANNOT_TELL, reason=reason, open_readings=(Split.NONE, Split.ONCE))
     return base

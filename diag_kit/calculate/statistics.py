@@ -161,7 +161,7 @@ def step_times(seconds: Sequence[float], resolution_s: float = 0.0, seed: int = 
     """Steady part by block bootstrap, rare stalls as a Gamma-Poisson process with exponential sizes.
 
     A stall is a step longer than 5 medians and 1 s beyond the median (and beyond the clock's resolution). With none seen the
-    interval holds only for runs without: stalls rarer than one in ``steps`` cannot be bounded (mission_anchors 4.2).
+    interval holds only for runs without: stalls rarer than one in ``steps`` cannot be bounded.
     """
     values = np.asarray(seconds, dtype=float)
     middle = float(np.median(values))

@@ -13,7 +13,7 @@ from diag_kit.records import HoursWon, Hypothesis, Reason, Status
 def lines_times_ranks(evidence: Evidence) -> Hypothesis:
     """Several ranks print each step, so lines per second are N times the steps per second.
 
-    Signature: each step, warm-up learning rate or rank tag stands in N lines (mission_anchors A9). Whoever takes lines for steps
+    Signature: each step, warm-up learning rate or rank tag stands in N lines. Whoever takes lines for steps
     expects the end N times too early.
 
     Thresholds: the multiplicity of at least 90 % of at least 3 complete groups.

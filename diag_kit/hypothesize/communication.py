@@ -12,7 +12,7 @@ from diag_kit.hypothesize.sharding_case import second_fault
 from diag_kit.records import HoursWon, Hypothesis, Reason, Status
 
 SHARE_LIMITS = {"TensorBoard plugin": 0.10, "gpuprof": 0.20, "AWS MFU guide": 0.50}
-"""Published shares of a step from which communication is too much (mission_anchors 2.9)."""
+"""Published shares of a step from which communication is too much."""
 NAMES = (
     "comm_gb_per_step",
     "comm_s_per_step",
@@ -29,11 +29,12 @@ NAMES = (
 def bound(evidence: Evidence) -> Hypothesis:
     """What the ranks exchange in a step takes a large part of it.
 
-    Signature: bytes per step (FSDP: (N-1)/N x (2 x 2 bytes x parameters + 4 bytes x trainable ones)) over the link's bandwidth is a large
-    share of the measured step; GPUs at 100 % utilisation and low power, since a rank that waits in a collective is "utilised".
+    Signature: bytes per step (FSDP: (N-1)/N x (2 x 2 bytes x parameters + 4 bytes x trainable ones)) over the link's
+    bandwidth is a large share of the measured step; GPUs at 100 % utilisation and low power, since a rank that waits in a
+    collective is "utilised".
 
-    Thresholds: 10 % (TensorBoard plugin), 20 % (gpuprof), 50 % (AWS, which calls 25-40 % healthy). Refuted below 5 % with a stated
-    bandwidth. Supported from 50 % of the step with a stated bandwidth and power below 60 % of the limit.
+    Thresholds: 10 % (TensorBoard plugin), 20 % (gpuprof), 50 % (AWS, which calls 25-40 % healthy). Refuted below 5 % with
+    a stated bandwidth. Supported from 50 % of the step with a stated bandwidth and power below 60 % of the limit.
 
     Look-alikes: one late rank makes every collective long (hw.straggler); launch overhead; padding. The count takes every group
     gathered twice and every layer called once: count in a trace. Overlap hides communication, so the share is an upper bound.
@@ -78,7 +79,9 @@ def bound(evidence: Evidence) -> Hypothesis:
         evidence_against=tuple(bad),
         numbers=numbers,
         hours_won=_hours(evidence, share) if alive else None,
-        fix="Measure the link first. Then: bf16 reduction, no resharding after forward while memory is free, prefetch." if alive else "",
+        fix="Measure the link first. Then: bf16 reduction, no resharding after forward while memory is free, prefetch."
+        if alive
+        else "",
         next_probe="" if status is Status.REFUTED else "the bandwidth between the GPUs, measured (adds load: for you to run)",
     )
 

@@ -23,10 +23,14 @@ NEXT = 'files open per rank, read-only: inv.verify("{cause}")'
 SHARED_CLAIM = "each rank trains on the whole dataset (own or same order: undecided)"
 FIX = (
     "Split the loader by rank: a rank-aware batch sampler (speculators: MultipackDistributedBatchSamplerV2 with "
-    "num_replicas=world size, rank=global rank), or torch's DistributedSampler. Traps: speculators' Trainer calls set_epoch only on "
-    "batch_sampler, so a plain sampler repeats one order every epoch; the learning-rate schedule and its warm-up are built on the "
-    "old length and shrink with it, and a resumed checkpoint continues on another curve; every rank needs equally many batches, "
-    "uneven shards hang the collectives."
+    "num_replicas=world size, rank=global rank), or torch's DistributedSampler. Traps: speculators' Trainer calls set_epoch only "
+    "on batch_sampler, so a plain sampler repeats one order every epoch; the learning-rate schedule and its warm-up are built on "
+    "the old length and shrink with it, and a resumed checkpoint continues on another curve; every rank needs equally many "
+    "batches, uneven shards hang the collectives."
+)
+DOUBLE_FIX = (
+    "Let one side split: a plain loader if the framework splits (accelerate, Lightning), or its splitting switched off. Epochs, "
+    "schedule and run become N times longer: then they cover the data."
 )
 
 
@@ -90,9 +94,9 @@ def dup_no_sampler(evidence: Evidence) -> Hypothesis:
     """Each rank runs the whole dataset, in an order of its own: N times the steps, each sample seen N times an epoch.
 
     Signature: batches per epoch on one rank = samples / batch, not samples / (batch x ranks), and unchanged when the number of
-    ranks changes (mission_anchors A1; zdou0830/METER#30, facebookresearch/detr#257). GPUs busy, storage calm.
+    ranks changes (zdou0830/METER#30, facebookresearch/detr#257). GPUs busy, storage calm.
 
-    Thresholds: none; the length must be exactly (to rounding) what no split predicts (data_sharding.md section 1), with a batch
+    Thresholds: none; the length must be exactly (to rounding) what no split predicts, with a batch
     that surely is a rank's. Confirmed only by files open per rank.
 
     Look-alikes: a printed length that is the dataset's (reading b); a batch size that is the whole job's (trap 16);
@@ -110,11 +114,11 @@ def dup_no_sampler(evidence: Evidence) -> Hypothesis:
 def same_order(evidence: Evidence) -> Hypothesis:
     """Each rank runs the whole dataset in the same order: N GPUs do the work of one, the effective batch is that of one rank.
 
-    Signature: as data.dup_no_sampler by counting; told from it only by what each rank reads at the same time (files open), by equal
-    seeds in the script, or by per-rank losses at the same step (a hint with traps). ``torch.manual_seed(0)`` after the loader
-    is built makes unsampled ranks shuffle alike.
+    Signature: as data.dup_no_sampler by counting; told from it only by what each rank reads at the same time (files
+    open), by equal seeds in the script, or by per-rank losses at the same step (a hint with traps).
+    ``torch.manual_seed(0)`` after the loader is built makes unsampled ranks shuffle alike.
 
-    Thresholds: as data.dup_no_sampler; the order by the overlap test (mission_anchors 4.1).
+    Thresholds: as data.dup_no_sampler; the order by the overlap test.
 
     Look-alikes: model-parallel ranks; a split by skipping; unsharded validation, where all ranks read the same files by design.
 
@@ -129,8 +133,8 @@ def same_order(evidence: Evidence) -> Hypothesis:
 def double_shard(evidence: Evidence) -> Hypothesis:
     """Splitting was done twice: each rank sees 1/N^2 of the data in an epoch, which is N times too short.
 
-    Signature: batches per epoch on one rank = samples / (batch x N^2); loss looks normal, nobody warns (accelerate #3520, #4075;
-    data_sharding.md trap 6; Lightning on files already divided per node, pytorch-lightning#13389).
+    Signature: batches per epoch on one rank = samples / (batch x N^2); loss looks normal, nobody warns (accelerate #3520,
+    #4075; Lightning on files already divided per node, pytorch-lightning#13389).
 
     Thresholds: exactly (to rounding) the length that two splits predict.
 
@@ -179,9 +183,6 @@ def double_shard(evidence: Evidence) -> Hypothesis:
         evidence_against=tuple(bad),
         numbers={name: n for name, n in numbers(case).items() if not name.startswith("hours_won")},
         hours_won=won,
-        fix="Let one side split: a plain loader if the framework splits (accelerate, Lightning), or its splitting switched off. "
-        "Epochs, schedule and run become N times longer: then they cover the data."
-        if alive
-        else "",
+        fix=DOUBLE_FIX if alive else "",
         next_probe="the source that builds the loader: inv.observe(dk.observe.source_of_script())" if alive else "",
     )

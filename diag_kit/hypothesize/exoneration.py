@@ -67,7 +67,9 @@ def _network_mounts(evidence: Evidence) -> Resource:
     mount, network = data_mount(evidence)
     fact = evidence.fact("data_mount_type")
     if network is False:
-        return Resource("network mounts", INNOCENT, f"the data lie on {mount}, a local file system", "", ids(fact.id if fact else None))
+        return Resource(
+            "network mounts", INNOCENT, f"the data lie on {mount}, a local file system", "", ids(fact.id if fact else None)
+        )
     if network:
         text = f"the data lie on {mount}: its server and network were not watched"
         return Resource("network mounts", BLIND, text, "the mount that holds the data", ids(fact.id if fact else None))
@@ -110,7 +112,13 @@ def _gpu_compute(evidence: Evidence) -> Resource:
         return Resource("GPU compute", BLIND, "no GPU was read", "GPU compute")
     share = seen.power_share
     if share is None:
-        return Resource("GPU compute", BLIND, f"{seen.says}: utilisation alone says only that some kernel ran", "tensor activity", ids(seen.id))
+        return Resource(
+            "GPU compute",
+            BLIND,
+            f"{seen.says}: utilisation alone says only that some kernel ran",
+            "tensor activity",
+            ids(seen.id),
+        )
     if share >= POWER_BUSY:
         return Resource("GPU compute", "busy", f"{seen.says}: near the limit", "tensor activity", ids(seen.id))
     text = f"{seen.says}: some kernel ran, but the GPUs are far from busy ({share:.0%} of the power limit)"
@@ -123,4 +131,6 @@ def _nvlink(evidence: Evidence) -> Resource:
         return Resource("NVLink", BLIND, "the links between the GPUs were not read", "NVLink")
     if not fact.fact.value:
         return Resource("NVLink", INNOCENT, f"none present ({fact.fact.source})", "", ids(fact.id))
-    return Resource("NVLink", BLIND, f"{fact.fact.value} links present; their traffic was not read", "NVLink traffic", ids(fact.id))
+    return Resource(
+        "NVLink", BLIND, f"{fact.fact.value} links present; their traffic was not read", "NVLink traffic", ids(fact.id)
+    )

@@ -21,8 +21,8 @@ MAX_WIDTH = 0.25
 def healthy(evidence: Evidence) -> Hypothesis:
     """No fault was found, and what was seen would have shown the known ones.
 
-    Signature: the data are split once (counted, or seen in open files), a steady rate, GPUs near their power limit or a loader that
-    is hardly waited for, and no other cause supported.
+    Signature: the data are split once (counted, or seen in open files), a steady rate, GPUs near their power limit or a
+    loader that is hardly waited for, and no other cause supported.
 
     Thresholds (ours): interval of the rate narrower than 25 %, power at least 60 % of the limit, loader share below 5 %.
 

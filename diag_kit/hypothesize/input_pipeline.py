@@ -21,7 +21,7 @@ def too_few_workers(evidence: Evidence) -> Hypothesis:
     """The step waits for data because too few loader processes prepare them.
 
     Signature: a large share of the step is waiting for the loader, with few loader processes that are busy, and idle CPUs; or no
-    loader process at all (mission_anchors B1; open_clip#13: 66 % waiting with one worker).
+    loader process at all (open_clip#13: 66 % waiting with one worker).
 
     Thresholds: the loader's share of a step, profile "TraceML, TrainLens" (10 % warn, 20 % critical); TensorBoard's plugin says
     5 %, gpuprof 15 and 30 %. Below 5 % every profile acquits. Busy worker: 85 % CPU (ours).

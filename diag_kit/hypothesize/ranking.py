@@ -13,8 +13,8 @@ ORDER = (Status.CONFIRMED, Status.SUPPORTED, Status.UNDECIDED, Status.NOT_TESTAB
 
 
 def rank(hypotheses: Iterable[Hypothesis]) -> tuple[Hypothesis, ...]:
-    """Best first: status, then hours won (lower bound, then upper), faults of the machine before those of counting and "healthy", what the source hints at,
-    then the id.
+    """Best first: status, then hours won (lower bound, then upper), then faults of the machine before those of counting and
+    "healthy", what the source hints at, and the id.
 
     Two neighbours of one open status and the same hours are a tie, and each says so in ``numbers["ties_with"]``.
     """

@@ -11,10 +11,12 @@ from diag_kit.evidence import Evidence
 from diag_kit.hypothesize.cards import mean
 
 NETWORK_FILE_SYSTEMS = (
-    "nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "fuse.", "9p", "virtiofs", "wekafs", "afs", "pvfs2"
+    "nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "fuse.", "9p", "virtiofs", "wekafs", "afs",
+    "pvfs2",
 )  # fmt: skip
 DISK_WAIT_MS, DISK_UTIL_PCT, IOWAIT_PCT = 10.0, 80.0, 50.0
-"""Guilty from here: AWS's MFU guide (await, %util) and SageMaker's IO rule (iowait); mission_anchors B3. %util says little on SSDs."""
+"""Guilty from here: AWS's MFU guide (await, %util) and SageMaker's IO rule (iowait). %util says
+little on SSDs."""
 IDLE_SHARE = 0.5
 """A disk counts as innocent below half of a guilty limit."""
 POWER_BUSY = 0.6

@@ -166,7 +166,7 @@ def open_status(case: ShardingCase) -> Status:
 
     Counting supports it where the length of an epoch is exactly the unsplit one and the batch surely is a rank's, and refutes
     it where it is exactly the split one. A source that splits beside an unsplit printed length is a contradiction: undecided.
-    Source text alone never does more than leave it open (DESIGN section 4).
+    Source text alone never does more than leave it open.
     """
     found = case.arithmetic
     if found.verdict is Split.ONE_RANK:
@@ -249,7 +249,7 @@ def loss_hint(case: ShardingCase) -> tuple[str, bool] | None:
     """How often all ranks print the same loss at one step: a sentence, and whether it points to the same order.
 
     A hint with traps: equal where every rank prints a reduced value, or the digits are few, or the loss hardly depends on the
-    data; different where a reduction leaves other ranks' values undefined (speculators.md 1.4), or by dropout. None where no
+    data; different where a reduction leaves other ranks' values undefined, or by dropout. None where no
     step has two losses.
     """
     records = train_records(case.evidence)
@@ -312,5 +312,3 @@ def second_fault(evidence: Evidence) -> Reason | None:
     """That the time of a step is a fault of its own, if one GPU alone does about as many samples."""
     made = evidence.calculation("speedup_over_one_gpu")
     return reason(made.note, made) if made is not None and "second fault" in made.note else None
-
-

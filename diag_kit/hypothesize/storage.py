@@ -27,7 +27,7 @@ def disk_sentence(seen: Disks, need_gb_per_s: float | None, network: bool | None
 def slow_storage(evidence: Evidence) -> Hypothesis:
     """A local device is saturated and the training waits for it.
 
-    Signature: high wait per request with the device busy, or high iowait, while the step waits for data (mission_anchors B3).
+    Signature: high wait per request with the device busy, or high iowait, while the step waits for data.
 
     Thresholds: wait over 10 ms and busy over 80 % (AWS MFU guide); iowait over 50 % (SageMaker). Busy time means little on SSDs.
     The average since boot never counts. Acquitted, for the window seen only: busy below 40 %, iowait below 5 %.

@@ -14,7 +14,7 @@ LOADER_SHARE = {
     "TraceML, TrainLens": (0.10, 0.20),
     "gpuprof": (0.15, 0.30),
 }
-"""Published limits (warn, critical) for the loader's share of a step; they differ by 6x (mission_anchors 2.9)."""
+"""Published limits (warn, critical) for the loader's share of a step; they differ by 6x."""
 PROFILE = "TraceML, TrainLens"
 """The profile in use."""
 _SHARES = ("profile/fetch_frac", "fetch_frac", "data_frac")

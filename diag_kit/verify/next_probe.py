@@ -12,14 +12,14 @@ from diag_kit.records import Cost, Hypothesis, Status
 from diag_kit.verify.decide import all_tests
 
 RISK = {Cost.READ_ONLY: 1.0, Cost.CAREFUL: 5.0, Cost.STATE_CHANGING: 25.0}
-"""Weight of a probe's cost beside its seconds (mission_anchors 4.5)."""
+"""Weight of a probe's cost beside its seconds."""
 OPEN = {Status.SUPPORTED: 1.0, Status.UNDECIDED: 0.7, Status.NOT_TESTABLE: 0.3}
 """How much deciding a cause is worth, by how far it has come."""
 START_S = 5.0
 """Seconds that any probe costs, so that instant ones do not outrank everything."""
 OPENS_DECIDE = (
-    "files that two ranks open at unrelated times: each has its own order (rules out a split and one order); all the same files at "
-    "the same moments: one order (rules out a split and own orders); none although many were expected: the data are split and "
+    "files that two ranks open at unrelated times: each has its own order (rules out a split and one order); all the same files "
+    "at the same moments: one order (rules out a split and own orders); none although many were expected: the data are split and "
     "the printed length is the dataset's (rules out both)"
 )
 

@@ -35,7 +35,7 @@ def read_rates(evidence: Evidence) -> tuple[float, float, str] | None:
 
 
 def judge(evidence: Evidence) -> Verification:
-    """Guilty: a device is saturated, the ranks read from it, and the step waits for data. Innocent: any of the three is not so."""
+    """Guilty: a device is saturated, the ranks read from it, and the step waits for data. Innocent: any of these is not so."""
     seen, rates, share = disks(evidence), read_rates(evidence), loader_share(evidence)
     mount, network = data_mount(evidence)
     need = value(evidence, "read_gb_per_s_needed")
@@ -60,7 +60,9 @@ def judge(evidence: Evidence) -> Verification:
     elif network:
         verdict, why = Status.NOT_TESTABLE, f"the data lie on {mount}, which no local device shows"
     elif seen is not None and seen.guilty:
-        verdict = Status.CONFIRMED if waits and rates is not None and not cached else Status.SUPPORTED if waits else Status.UNDECIDED
+        verdict = (
+            Status.CONFIRMED if waits and rates is not None and not cached else Status.SUPPORTED if waits else Status.UNDECIDED
+        )
         why = "a local disk is saturated" + (", the ranks read from it, and a step waits" if verdict is Status.CONFIRMED else "")
     elif seen is not None and seen.idle:
         verdict = Status.REFUTED
@@ -74,7 +76,7 @@ def judge(evidence: Evidence) -> Verification:
         cause=CAUSE,
         test="Bytes the ranks ask for, bytes from storage, and how busy the disks are",
         predicted={
-            "slow local storage": "a busy device (over 80 %, over 10 ms a request), reads from storage as large as what is asked for",
+            "slow local storage": "a busy device (over 80 %, over 10 ms a request), as many bytes from storage as are asked for",
             "page cache": "idle devices, hardly a byte from storage",
             "network mount": "idle local devices, bytes from storage nevertheless",
         },

@@ -180,7 +180,9 @@ def gpus(power_w: float = 250.0, limit_w: float = 600.0, util: float = 100.0, ra
     return observation(id, "gpus", gpus=pd.DataFrame(rows))
 
 
-def disks(read_mb_per_s: float = 0.003, iowait: float = 0.04, wait_ms: float = 0.2, util: float = 0.1, id: str = "O6") -> Observation:
+def disks(
+    read_mb_per_s: float = 0.003, iowait: float = 0.04, wait_ms: float = 0.2, util: float = 0.1, id: str = "O6"
+) -> Observation:
     at = [pd.Timestamp(START) + pd.Timedelta(seconds=s) for s in range(3)]
     disk = pd.DataFrame({"t": at, "device": "nvme0n1", "kind": "disk", "read_mb_per_s": read_mb_per_s, "write_mb_per_s": 0.01,
                          "read_per_s": 0.5, "wait_ms": wait_ms, "util_pct": util})  # fmt: skip
@@ -189,7 +191,9 @@ def disks(read_mb_per_s: float = 0.003, iowait: float = 0.04, wait_ms: float = 0
 
 
 def memory(id: str = "O7") -> Observation:
-    row = pd.DataFrame([{"total_bytes": 1.5e12, "available_bytes": 1.2e12, "cached_bytes": 9e11, "dirty_bytes": 1e6, "swap_used_bytes": 0}])
+    row = pd.DataFrame(
+        [{"total_bytes": 1.5e12, "available_bytes": 1.2e12, "cached_bytes": 9e11, "dirty_bytes": 1e6, "swap_used_bytes": 0}]
+    )
     return observation(id, "memory", memory=row)
 
 
