@@ -170,7 +170,8 @@ def find_logs(dump: Dump, job: Job) -> LogSearch:
 def _distinct(logs: list[Log]) -> list[Log]:
     found: dict[str, Log] = {}
     for log in logs:
-        found.setdefault(log.path, log)
+        # one file of a container is reached through each of its processes
+        found.setdefault(re.sub(r"^/proc/\d+/root/", "root:/", log.path), log)
     return list(found.values())
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from diag_kit.observe.job_log import LogSearch
-from diag_kit.observe.job_tree import Job, Rank, program_of, uses_gpu
+from diag_kit.observe.job_tree import Job, Rank, uses_gpu
 
 _JOBS: dict[str, str] = {
     "pid": "Int64",
@@ -71,19 +71,19 @@ def jobs_table(
     searches: Mapping[int, LogSearch],
     interpreters: Mapping[int, str],
     blind: Mapping[int, str],
+    scripts: Mapping[int, str],
 ) -> pd.DataFrame:
     """One row per training found on the host."""
     rows: list[dict[str, object]] = []
     for job in jobs:
         pid = job.top.pid
         logs = searches[pid].logs
-        program = program_of(job.lead)[0] if job.ranks else ""
         rows.append(
             {
                 "pid": pid,
                 "user": job.top.user,
                 "launcher": job.launcher,
-                "script": program if program.startswith("-") or not program else job.lead.path(program),
+                "script": scripts[pid] or None,
                 "interpreter": interpreters[pid],
                 "working_dir": job.lead.cwd or None,
                 "log_path": logs[0].path if logs else None,

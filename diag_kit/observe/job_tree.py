@@ -30,6 +30,7 @@ _LAUNCHERS = {
     "srun": "srun",
     "slurmstepd": "srun",
 }
+SPAWN = "mp.spawn"
 _MODULES = {
     "torch.distributed.run": "torchrun",
     "torch.distributed.launch": "torchrun",
@@ -49,9 +50,7 @@ _NOT_TRAINING = re.compile(
     r"tensorboard|ray|dask|celery|streamlit|gradio|pytest|pylint|mypy|pip|conda|debugpy|idlelib|pdb|wandb|"
     r"nvitop|gpustat)([\d._-].*|_launcher)?"
 )
-_HELPERS = re.compile(
-    r"resource_tracker|semaphore_tracker|compile_worker|wandb|forkserver|torch_shm_manager|tensorboard"
-)
+_HELPERS = re.compile(r"resource_tracker|semaphore_tracker|compile_worker|wandb|forkserver|torch_shm_manager|tensorboard")
 _RANK_NAMES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _LOCAL_RANK_NAMES = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
 _WORLD_NAMES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
@@ -95,7 +94,7 @@ class Job:
     @property
     def lead(self) -> Process:
         """The process whose script, folder and interpreter are the job's: rank 0's here, else the launcher."""
-        return self.ranks[0].process if self.ranks else self.top
+        return self.ranks[0].process if self.ranks and self.launcher != SPAWN else self.top
 
 
 def is_python(process: Process) -> bool:
@@ -128,7 +127,7 @@ def launcher_of(process: Process) -> str:
     first = posixpath.basename(process.argv[0])
     if process.name == "slurmstepd" or first.startswith("slurmstepd"):
         # the daemon of "sbatch" runs a shell script, not one process per rank
-        return "" if ".batch" in process.argv[0] else "srun"
+        return "" if ".batch" in " ".join(process.argv) else "srun"
     if not is_python(process):
         return _LAUNCHERS.get(first, "")
     program, start = program_of(process)
@@ -216,20 +215,24 @@ def _numbered(dump: Dump, processes: list[Process], launcher: str) -> tuple[Rank
     return tuple(sorted(ranks, key=lambda rank: rank.number))
 
 
-def _world_size(ranks: tuple[Rank, ...], launcher: str) -> int | None:
-    """As the ranks' environment says; where that cannot be read, other hosts may hold more ranks: unknown."""
+def _world_size(ranks: tuple[Rank, ...], launcher: str, top: Process) -> int | None:
+    """As the ranks' environment says, else as the launcher was told; None where other hosts may hold more ranks."""
     for rank in ranks:
         size = _number(rank.process, _WORLD_NAMES, launcher)
         if size is not None:
             return max(size, len(ranks))
-    return None if any(rank.process.blind for rank in ranks) else len(ranks) or None
+    if not any(rank.process.blind for rank in ranks):
+        return len(ranks) or None
+    told = re.search(r"--nproc[-_]per[-_]node[= ](\d+)", " ".join(top.argv))
+    several = re.search(r"--nnodes[= ](?!1\b)", " ".join(top.argv))
+    return len(ranks) if told and int(told[1]) == len(ranks) and not several else None
 
 
 def _job(dump: Dump, top: Process, launcher: str, processes: list[Process]) -> Job:
     spawned = _spawned_ranks(dump, processes[0]) if len(processes) == 1 and not launcher else []
     ranks = _numbered(dump, spawned or processes, launcher)
-    name = launcher or ("mp.spawn" if spawned else "python")
-    return Job(top, name, ranks, _world_size(ranks, launcher), tuple(dump.ancestors(top)))
+    name = launcher or (SPAWN if spawned else "python")
+    return Job(top, name, ranks, _world_size(ranks, launcher, top), tuple(dump.ancestors(top)))
 
 
 def find_jobs(dump: Dump) -> list[Job]:

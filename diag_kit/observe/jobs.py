@@ -81,7 +81,7 @@ def blind_spot(dump: Dump, job: Job) -> str:
     me = "root" if dump.host.uid == 0 else f"uid {dump.host.uid}"
     return (
         f"pid {hidden[0].pid} belongs to {owner} and the kit runs as {me}: its environment (rank numbers, GPUs), open files "
-        f"(log, data) and libraries cannot be read; connect as {owner} or root to see them"
+        f"(log, data) and libraries cannot be read; connect as {' or '.join(dict.fromkeys((owner, 'root')))} to see them"
     )
 
 
@@ -122,7 +122,7 @@ class TrainingJobs:
         chosen = choose(jobs, self.pid)
         interpreters = {job.top.pid: interpreter_of(job.lead, _site_packages(dump, job)) for job in jobs}
         blind = {job.top.pid: blind_spot(dump, job) for job in jobs}
-        tables = {"jobs": jobs_table(jobs, searches, interpreters, blind)}
+        tables = {"jobs": jobs_table(jobs, searches, interpreters, blind, {j.top.pid: script_of(j) for j in jobs})}
         if chosen is None:
             wanted = f"no training holds pid {self.pid}" if self.pid is not None and jobs else "no training is running"
             problems.append(f"{wanted}: looked for torchrun, accelerate, deepspeed, mpirun, srun, scripts with torch")
@@ -147,8 +147,7 @@ def _dump_problems(dump: Dump, results: Iterable[CommandResult]) -> Iterable[str
 def _job_problems(dump: Dump, jobs: list[Job], job: Job, logs: LogSearch, pid: int | None) -> Iterable[str]:
     if pid is None and len(jobs) > 1:
         listed = "; ".join(
-            f"pid {j.top.pid}: {j.launcher}, {len(j.ranks)} ranks, {posixpath.basename(script_of(j))}, {j.top.user}"
-            for j in jobs
+            f"pid {j.top.pid}: {j.launcher}, {len(j.ranks)} ranks, {posixpath.basename(script_of(j))}, {j.top.user}" for j in jobs
         )
         yield f"{len(jobs)} trainings run here ({listed}): this is about pid {job.top.pid}; pass pid to choose another"
     if blind := blind_spot(dump, job):
@@ -192,7 +191,8 @@ def _facts(dump: Dump, job: Job, search: LogSearch, interpreter: str) -> Iterabl
     if top.started is not None:
         yield Fact("job_started", top.started.isoformat(timespec="seconds"), f"/proc/{top.pid}/stat")
     if job.world_size is not None:
-        source = f"WORLD_SIZE of pid {lead.pid}" if lead.environment.get("WORLD_SIZE") else "ranks counted in /proc"
+        stated = job.ranks and job.ranks[0].process.environment.get("WORLD_SIZE")
+        source = f"WORLD_SIZE of pid {job.ranks[0].process.pid}" if stated else "ranks counted in /proc"
         yield Fact("world_size", job.world_size, source)
     yield Fact("ranks_running", len(job.ranks), "processes counted in /proc")
     if job.ranks:
