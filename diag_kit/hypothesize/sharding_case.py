@@ -68,9 +68,8 @@ class ShardingCase:
     def tested_as(self, cause: str) -> Status | None:
         """What a deciding test says about ``cause``: confirmed, refuted, or None where none decided.
 
-        A test of the sibling speaks too: own and same order exclude each other. A confirmation that contradicts a sure count
-        does not stand: a loader that reads everything and keeps one in N, or several samples in a file, look unsplit from
-        outside. Nor does "same order" where the ranks may be model-parallel ones.
+        A test of the sibling speaks too: own and same order exclude each other. A confirmation stands only beside a count
+        that says the same: see ``contradiction``.
         """
         own = self._verdict(cause)
         if own is None:
@@ -79,11 +78,16 @@ class ShardingCase:
         return None if own is Status.CONFIRMED and self.contradiction(cause) else own
 
     def contradiction(self, cause: str) -> str:
-        """Why a confirmation by open files does not stand; empty where it does, or where there is none."""
+        """Why a confirmation by open files does not stand; empty where it does, or where there is none.
+
+        From outside, three correct runs look unsplit: ranks that read everything and keep one in N, several samples in a file,
+        and model-parallel ranks. Only the length of an epoch on one rank tells them from the fault.
+        """
         if self._verdict(cause) is not Status.CONFIRMED:
             return ""
-        if self.arithmetic.verdict in (Split.ONCE, Split.TWICE):
-            return f"{self.arithmetic.reason}: ranks that read all and keep one in N, or files of several samples, look alike"
+        if self.arithmetic.verdict is not Split.NONE:
+            alike = "ranks that read all and keep one in N, files of several samples, or model-parallel ranks look alike"
+            return f"the length of an epoch does not say so ({self.arithmetic.reason}): {alike}"
         if cause == "data.same_order" and self.layout_doubt:
             return self.layout_doubt
         return ""
@@ -156,6 +160,8 @@ def status_of(case: ShardingCase, cause: str) -> Status:
     if tested is not None:
         return tested
     found = open_status(case)
+    if case.arithmetic.verdict is Split.ONE_RANK:
+        return found
     if case.contradiction(cause) or (found is Status.SUPPORTED and case.sibling_refuted(cause)):
         return Status.UNDECIDED
     return found

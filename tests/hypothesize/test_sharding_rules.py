@@ -164,6 +164,15 @@ def test_a_confirmation_against_a_sure_count_does_not_stand():
     assert "keep one in N" in text
 
 
+@pytest.mark.parametrize("cause", PAIR)
+@pytest.mark.parametrize("run", [Run(length=None, total=None), Run(length=8862, total=44310), Run(length=1963, total=9815)])
+def test_a_confirmation_that_no_count_backs_stays_undecided(cause, run):
+    """Reading all and keeping one in N, several samples in a file, and model-parallel ranks look unsplit from outside."""
+    found = findings(with_test(run, cause, Status.CONFIRMED))[cause]
+    assert found.status is Status.UNDECIDED
+    assert any("look alike" in reason.text for reason in found.evidence_against)
+
+
 def test_same_order_is_not_confirmed_where_ranks_may_be_model_parallel():
     run = Run(facts=(Fact("framework", "torchtitan", "log"),))
     assert findings(with_test(run, "data.same_order", Status.CONFIRMED))["data.same_order"].status is Status.UNDECIDED
