@@ -1,62 +1,134 @@
-"""The table that plain ``nvidia-smi`` prints, over its generations. Pure; for what people paste.
+"""The table that plain ``nvidia-smi`` prints, drivers 331 to 610, with MIG devices and processes. Pure.
 
-Grammar: a line per GPU with its index and name (``|   0  NVIDIA A100 ...  On  | 00000000:07:00.0 Off | 0 |``), then one with
-``N/A  41C  P0  65W / 400W |  1024MiB / 40960MiB |  37%  Default``; a table of processes behind it. MIG shows N/A for utilisation.
+Lines are told by their shape, not by their number: drivers differ in banner, column widths and lines per GPU.
 """
 
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
-from diag_kit.observe.gpu_csv import SmiRows
-from diag_kit.observe.raw import printed_time
+from diag_kit.observe.gpu_values import Row, Seen, process_row
+from diag_kit.observe.raw import number, printed_time, whole
+from diag_kit.records import NotUnderstood
 
-_FIRST = re.compile(r"^\|\s+(\d{1,3})\s+(\S.*?)\s+(?:On|Off|N/A|TCC|WDDM)?\s*\|\s*[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:")
-_MEMORY = re.compile(r"(\d+)MiB\s*/\s*(\d+)MiB")
-_POWER = re.compile(r"(\d+(?:\.\d+)?)W\s*/\s*(\d+(?:\.\d+)?)W")
-_POWER_ONLY = re.compile(r"(\d+(?:\.\d+)?)W\s*/")
-_TEMPERATURE = re.compile(r"\b(\d{1,3})C\b")
-_PSTATE = re.compile(r"\b(P\d{1,2})\b")
-_UTIL = re.compile(r"\|\s*(\d{1,3})%\s")
-_DRIVER = re.compile(r"Driver Version:\s*([\d.]+)")
-_PROCESS = re.compile(r"^\|\s+(\d{1,3})\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(\d+)\s+(?:[CGM+]+\s+)?(\S.*?)\s+(?:(\d+)MiB|N/A)\s*\|")
-
-
-def read_table(text: str) -> SmiRows:
-    """Rows of ``gpus`` and of processes from the printed table; empty for other text."""
-    found = SmiRows()
-    driver = _DRIVER.search(text)
-    found.driver = driver[1] if driver else None
-    at = next((t for line in text.splitlines()[:3] if (t := printed_time(line)) is not None), None)
-    row: dict[str, object] | None = None
-    in_processes = False
-    for line in text.splitlines():
-        in_processes = in_processes or line.startswith("| Processes:")
-        first = None if in_processes else _FIRST.match(line)
-        if first:
-            row = {"t": at, "gpu": int(first[1]), "name": first[2].strip()}
-            found.rows.append(row)
-        elif row is not None and not in_processes and _MEMORY.search(line):
-            row.update(_second(line))
-            row = None
-        elif in_processes and (process := _PROCESS.match(line)):
-            used = float(process[4]) if process[4] else None
-            found.processes.append({"gpu": int(process[1]), "pid": int(process[2]), "name": process[3], "used_mib": used})
-    return found
+_BANNER = re.compile(r"NVIDIA-SMI\s+\S+.*?Driver Version:\s*(\S+)(?:.*?CUDA (?:UMD )?Version:\s*([\w./]+))?")
+_FIRST = re.compile(
+    r"^\|\s+(?P<gpu>\d+)\s+(?P<name>\S.*?)\s+(?:On|Off|N/A|WDDM|TCC|MCDM|ERR!)\s*\|"
+    r"\s*(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f])\s+\S+\s*\|\s*(?P<ecc>\S+)\s*\|"
+)
+_SECOND = re.compile(
+    r"^\|\s*(?P<fan>\S+)\s+(?P<temp>\S+)\s+(?P<perf>\S+)\s+(?P<power>\S+)\s*/\s*(?P<cap>\S+)\s*\|"
+    r"\s*(?P<used>\S+)\s*/\s*(?P<total>\S+)\s*\|\s*(?P<util>\S+)\s+\S.*\|"
+)
+_THIRD = re.compile(r"^\|\s*\|\s*\|\s*(Enabled\*?|Disabled\*?|N/A)\s*\|")
+_INSTANCE = re.compile(r"^\|\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s*\|\s*(\d+)\s*MiB\s*/\s*(\d+)\s*MiB\s*\|\s*(\d+)\s+(\S+)\s*\|")
+_PROCESS = re.compile(
+    r"^\|\s+(?P<gpu>\d+)\s+(?:(?P<gi>\d+|N/A)\s+(?P<ci>\d+|N/A)\s+)?(?P<pid>\d+)\s+(?:(?P<type>M\+C|C\+G|[CGM])\s+)?"
+    r"(?P<name>\S.*?)\s+(?P<memory>\d+\s?MiB|N/A)\s*\|"
+)
+_FURNITURE = re.compile(
+    r"^[+|][-=+|]*$|^\|\s*(GPU\s|Fan\s|ID\s|MIG devices|Processes|Compute processes|No running|\|.*MIG M\.|\|.*ECC)|^\|[\s|]*\|$"
+)
 
 
-def _second(line: str) -> dict[str, object]:
-    values: dict[str, object] = {}
-    if memory := _MEMORY.search(line):
-        values["memory_used_mib"], values["memory_total_mib"] = float(memory[1]), float(memory[2])
-    if power := _POWER.search(line):
-        values["power_w"], values["power_limit_w"] = float(power[1]), float(power[2])
-    elif power := _POWER_ONLY.search(line):
-        values["power_w"] = float(power[1])
-    if temperature := _TEMPERATURE.search(line):
-        values["temperature_c"] = float(temperature[1])
-    if pstate := _PSTATE.search(line):
-        values["pstate"] = pstate[1]
-    if util := _UTIL.search(line):
-        values["util_pct"] = float(util[1])
-    return values
+def read_table(text: str, where: str = "nvidia-smi") -> Seen:
+    """Every table in the text: one row per GPU and table, its processes (of the last table), its MIG devices."""
+    reader = _Reader(where)
+    for count, line in enumerate(text.splitlines(), start=1):
+        reader.line(line.strip(), count)
+    reader.close()
+    return reader.seen
+
+
+class _Reader:
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.seen = Seen()
+        self.t: datetime | None = None
+        self.row: Row | None = None
+        self.section = "gpus"
+
+    def line(self, line: str, count: int) -> None:
+        if not line:
+            return
+        banner = _BANNER.search(line)
+        if banner:
+            self.close()
+            self.seen.driver, self.seen.cuda = banner.group(1), banner.group(2)
+            self.section, self.seen.processes, self.seen.instances = "gpus", [], []
+        elif "MIG devices" in line or "rocesses:" in line:
+            self.close()
+            self.section = "mig" if "MIG devices" in line else "processes"
+        elif not self._data(line) and not _FURNITURE.match(line) and not self._is_time(line):
+            why = "not a line of the nvidia-smi table"
+            self.seen.not_understood.append(NotUnderstood(f"{self.where} line {count}", line[:200], why))
+
+    def _is_time(self, line: str) -> bool:
+        when = printed_time(line)
+        self.t = when or self.t
+        return when is not None
+
+    def _data(self, line: str) -> bool:
+        if self.section == "mig":
+            return self._instance(line)
+        if self.section == "processes":
+            return self._process(line)
+        return self._first(line) or self._second(line) or self._third(line)
+
+    def _first(self, line: str) -> bool:
+        match = _FIRST.match(line)
+        if not match:
+            return False
+        self.close()
+        self.row = Row(whole(match["gpu"]), self.t)
+        self.row.text("name", match["name"])
+        self.row.text("bus_id", match["bus"])
+        self.row.measure("ecc_uncorrected", match["ecc"])  # "On" and "Off" are no counts
+        return True
+
+    def _second(self, line: str) -> bool:
+        match = _SECOND.match(line)
+        if not match or self.row is None:
+            return False
+        self.row.text("pstate", match["perf"])
+        for column, name in {
+            "temperature_c": "temp",
+            "power_w": "power",
+            "power_limit_w": "cap",
+            "memory_used_mib": "used",
+            "memory_total_mib": "total",
+            "util_pct": "util",
+        }.items():
+            self.row.measure(column, match[name])
+        return True
+
+    def _third(self, line: str) -> bool:
+        match = _THIRD.match(line)
+        if not match or self.row is None:
+            return False
+        self.row.text("mig", match.group(1).rstrip("*"))
+        return True
+
+    def _instance(self, line: str) -> bool:
+        match = _INSTANCE.match(line)
+        if match:
+            gpu, gi, ci, dev, used, total, sm, _ = match.groups()
+            numbers = {"gpu": gpu, "gi": gi, "ci": ci, "dev": dev, "sm": sm}
+            memory = {"memory_used_mib": number(used), "memory_total_mib": number(total)}
+            self.seen.instances.append({name: whole(value) for name, value in numbers.items()} | memory)
+        return match is not None or "MiB /" in line  # the second line of a device tells its BAR1 memory
+
+    def _process(self, line: str) -> bool:
+        match = _PROCESS.match(line)
+        if not match:
+            return False
+        more = {"gi": whole(match["gi"] or ""), "ci": whole(match["ci"] or ""), "type": match["type"]}
+        found = process_row(whole(match["gpu"]), match["pid"], match["name"], match["memory"], **more)
+        self.seen.processes.extend([found] if found else [])
+        return True
+
+    def close(self) -> None:
+        if self.row is not None:
+            self.seen.gpus.append(self.row.done())
+        self.row = None
