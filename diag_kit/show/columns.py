@@ -8,9 +8,9 @@ from typing import Any
 import ipywidgets as w
 from markupsafe import Markup
 
-from diag_kit.records import Calculation
+from diag_kit.records import Calculation, Entry
 from diag_kit.show.assume import Change, fields
-from diag_kit.show.cards import calculation_card, hypothesis_card, observation_card, verification_card
+from diag_kit.show.cards import card_of
 from diag_kit.show.format import visible
 from diag_kit.show.html import fill
 from diag_kit.show.offers import Offer
@@ -27,6 +27,7 @@ class Columns:
         self._prefix, self._change, self._run = prefix, change, run
         self._layout = w.Layout(width="100%", margin="0")
         self.cards: dict[str, Any] = {}
+        self._drawn: dict[tuple[str, str], tuple[Entry, Markup]] = {}
         self.boxes = {name: w.VBox([], layout=w.Layout(width="100%", min_width="0")) for name in COLUMNS}
         self.heads = {name: w.HTML(layout=self._layout) for name in COLUMNS}
         self.grid = w.GridBox(
@@ -41,12 +42,11 @@ class Columns:
 
     def show(self, told: Summary, busy: bool) -> None:
         """Set what changed since the last time."""
-        prefix = self._prefix
         made: dict[str, list[w.Widget]] = {
-            "Observe": [self._card(seen.id, observation_card(seen, prefix)) for seen in told.observations],
+            "Observe": [self._card(seen.id, self._draw(seen)) for seen in told.observations],
             "Calculate": [self._calculation(each, by) for each, by in in_order(told)],
-            "Hypothesize": [self._card(each.id, hypothesis_card(each, prefix)) for each in told.hypotheses],
-            "Verify": [self._card(each.id, verification_card(each, prefix)) for each in told.verifications]
+            "Hypothesize": [self._card(each.id, self._draw(each)) for each in told.hypotheses],
+            "Verify": [self._card(each.id, self._draw(each)) for each in told.verifications]
             + [self._test(each, busy) for each in told.next_probes],
         }
         for name, cards in made.items():
@@ -54,6 +54,14 @@ class Columns:
             children = tuple(cards) or (self._card(f"none {name}", nothing_yet(name)),)
             if self.boxes[name].children != children:
                 self.boxes[name].children = children
+
+    def _draw(self, entry: Entry, by: str = "") -> Markup:
+        """The card's HTML, made once for each record: hashing megabytes of raw output again at every tick would cost seconds."""
+        key = (getattr(entry, "id", ""), by)
+        kept = self._drawn.get(key)
+        if kept is None or kept[0] is not entry:
+            kept = self._drawn[key] = (entry, card_of(entry, self._prefix, by))
+        return kept[1]
 
     def _card(self, key: str, value: Markup) -> w.HTML:
         if key not in self.cards:
@@ -63,7 +71,7 @@ class Columns:
 
     def _calculation(self, made: Calculation, by: str) -> w.Widget:
         """A standing one has fields for its assumptions; a superseded one only its card."""
-        card = self._card(f"html {made.id}", calculation_card(made, self._prefix, by))
+        card = self._card(f"html {made.id}", self._draw(made, by))
         key = f"{made.id} {'gone' if by else 'stands'}"
         if key not in self.cards:
             box = None if by else fields(made, self._change)

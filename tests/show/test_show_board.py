@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from show_cases import CAREFUL, HOSTILE, NEXT, StandIn, founding, observations
+from show_cases import CAREFUL, HOSTILE, NEXT, StandIn, founding, observations, result
 
 from diag_kit.errors import Cancelled, CommandFailed
 from diag_kit.progress import NextProbe, Progress
@@ -318,3 +318,12 @@ def test_closing_ends_the_subscription() -> None:
     view = View(inv)  # type: ignore[arg-type]
     view.close()
     assert inv._listeners == []
+
+
+def test_a_tick_does_not_hash_megabytes_again() -> None:
+    big = tuple(result("sh -c x", b"x" * 8_000_000) for _ in range(6))
+    inv = StandIn([replace(observations()[0], results=(each,), id=f"O{n}") for n, each in enumerate(big)])
+    view = View(inv)  # type: ignore[arg-type]
+    began = time.perf_counter()
+    view.refresh()
+    assert time.perf_counter() - began < 0.1
