@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from diag_kit.observe.probe import all_probes, parameters_of
+from diag_kit.observe.probe import all_probes, parameters_of, read_safely
 from diag_kit.records import CommandResult, NotUnderstood, Observation, Parsed
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def observe_text(name: str, kind: str, result: CommandResult) -> Observation:
                 parameters=parameters_of(asked),
                 equivalent=result.command,
                 results=(result,),
-                parsed=asked.read((result,)),
+                parsed=read_safely(asked, (result,)),
                 cost=asked.cost,
             )
     return Observation(

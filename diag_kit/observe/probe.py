@@ -77,6 +77,15 @@ def observe(asked: Probe, host: Host, known: Evidence, stop: threading.Event | N
         parameters=parameters_of(asked),
         equivalent=asked.equivalent,
         results=results,
-        parsed=asked.read(results),
+        parsed=read_safely(asked, results),
         cost=asked.cost,
     )
+
+
+def read_safely(asked: Probe, results: tuple[CommandResult, ...]) -> Parsed:
+    """``read``, which never raises; should it, a fault of one parser must not hide what the others saw."""
+    try:
+        return asked.read(results)
+    except Exception as error:
+        why = f"diag_kit's own fault: {asked.name} could not read its output ({type(error).__name__}: {error}); the raw output is kept"
+        return Parsed(summary="not read", problems=(why,))
