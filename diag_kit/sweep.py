@@ -13,7 +13,8 @@ from diag_kit.hosts.recorded import RecordedHost
 from diag_kit.observe.disk import Iostat
 from diag_kit.observe.gpu import Gpus
 from diag_kit.observe.jobs import TrainingJobs
-from diag_kit.observe.logs.probes import LogFacts, LogMetrics
+from diag_kit.observe.logs.facts import LogFacts
+from diag_kit.observe.logs.metrics import LogMetrics
 from diag_kit.observe.logs.rate import LogRate
 from diag_kit.observe.memory import Memory
 from diag_kit.observe.probe import Probe, all_probes

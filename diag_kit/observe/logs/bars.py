@@ -10,19 +10,21 @@ _CLOCK = r"(?:\d{1,5}:)?\d{1,2}:\d\d"
 BAR = re.compile(
     rf"(?P<pct>\d{{1,4}})%\|(?P<drawn>[^|\n]{{0,400}})\|\s{{0,3}}(?P<n>{_COUNT})/(?P<total>{_COUNT})\s{{0,3}}"
     rf"\[(?P<elapsed>{_CLOCK})<(?P<left>{_CLOCK}|\?|\d{{1,4}} days?, {_CLOCK}),\s{{0,5}}"
-    r"(?P<rate>[\d.]{1,12}[kMGT]?|\?)\s?(?P<unit>[A-Za-z]{1,20}/s|s/[A-Za-z]{1,20})(?P<postfix>[^\]\r\n]{0,2000})\]"
+    r"(?P<rate>[\d.]{1,12}[kMGT]?|\?)\s?(?P<unit>[A-Za-z]{1,20}/s|s/[A-Za-z]{1,20})(?P<postfix>[^\[\]|\r\n]{0,2000})\]"
 )
 OPEN_BAR = re.compile(
     rf"(?<![\w.])(?P<n>{_COUNT})it \[(?P<elapsed>{_CLOCK}),\s{{0,5}}(?P<rate>[\d.]{{1,12}}[kMGT]?|\?)\s?"
-    r"(?P<unit>[A-Za-z]{1,20}/s|s/[A-Za-z]{1,20})(?P<postfix>[^\]\r\n]{0,2000})\]"
+    r"(?P<unit>[A-Za-z]{1,20}/s|s/[A-Za-z]{1,20})(?P<postfix>[^\[\]|\r\n]{0,2000})\]"
 )
-_DESCRIPTION = re.compile(r"(?:[^\[\]{}|\r\n%]{0,120}|\[[^\[\]\r\n]{0,400}\]:\s{0,3}|\d+\|\d+\|[^\[\]{}|%]{0,60})\Z")
+_DESCRIPTION = re.compile(r"(?:[^\[\]{}|\r\n%<]{0,120}|\[[^\[\]\r\n]{0,400}\]:\s{0,3}|\d+\|\d+\|[^\[\]{}|%]{0,60})\Z")
+_CUT_BAR = re.compile(r"\A\d+:\d\d|it/s|s/it")
+"""What is left of a bar that was overwritten before its end."""
 _SCALE = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """``n`` of ``total`` done after ``elapsed_s``; ``rate_per_s`` is tqdm's smoothed rate; ``start``/``end`` in the text."""
+    """``n`` of ``total`` done after ``elapsed_s``; ``rate_per_s`` is tqdm's smoothed rate; places in the text."""
 
     description: str
     n: float
@@ -33,6 +35,9 @@ class Bar:
     postfix: str
     start: int
     end: int
+    percent_at: int
+    count_at: int
+    count_end: int
 
 
 def clock_s(text: str) -> float | None:
@@ -88,8 +93,9 @@ def _bar(text: str, after: int, match: re.Match[str]) -> Bar | None:
         rate = 1 / rate
     before = _DESCRIPTION.search(text, max(after, match.start() - 480), match.start())
     start = before.start() if before else match.start()
+    said = text[start : match.start()].strip(" :\t\r")
     return Bar(
-        description=text[start : match.start()].strip(" :\t\r"),
+        description="" if _CUT_BAR.search(said) else said,
         n=n,
         total=total,
         elapsed_s=clock_s(groups["elapsed"]) or 0.0,
@@ -98,4 +104,7 @@ def _bar(text: str, after: int, match: re.Match[str]) -> Bar | None:
         postfix=groups["postfix"].strip(" ,"),
         start=start,
         end=match.end(),
+        percent_at=match.start(),
+        count_at=match.start("n"),
+        count_end=match.end("n"),
     )

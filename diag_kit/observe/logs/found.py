@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from diag_kit.observe.logs.line import RankKind
 from diag_kit.observe.logs.pairs import Pair
 
 Split = Literal["train", "val"]
@@ -30,7 +31,8 @@ class Found:
     """One metric record in a text: ``start``/``end`` of what it claims, and its cells (columns are unique).
 
     ``lr_columns``: the cells whose printed digits make up ``lr_text``. ``step_of``: the total printed behind the step
-    ("17/8862"), ``epoch_of``: behind the epoch. ``from_bar``: a progress bar's counter and postfix.
+    ("17/8862"), ``epoch_of``: behind the epoch. ``from_bar``: a progress bar's counter and postfix. ``rank_kind``: what a
+    rank printed inside the record counts.
     """
 
     form: str
@@ -42,3 +44,4 @@ class Found:
     step_of: int | None = None
     epoch_of: int | None = None
     from_bar: bool = False
+    rank_kind: RankKind = ""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from diag_kit.observe.logs.found import Cell, Found, Split
+from diag_kit.observe.logs.line import RankKind
 from diag_kit.observe.logs.pairs import Pair
 
 STEP = (
@@ -21,7 +22,7 @@ LOSS = (
     "losses/total_loss", "loss/train/total", "loss_total", "nll_loss", "ce_loss", "loss_epoch", "val_loss", "eval_loss",
     "valid_loss", "validation_loss", "test_loss", "gpt_loss", "policy_loss", "ce", "nll", "avg_loss", "mean_loss",
 )  # fmt: skip
-RANK = {"rank": "global", "global_rank": "global", "world_rank": "global", "local_rank": "local", "proc_rank": "global"}
+RANK: dict[str, RankKind] = {"rank": "global", "global_rank": "global", "world_rank": "global", "proc_rank": "global", "local_rank": "local", "device": "device"}
 VAL_WORDS = {"val", "valid", "validation", "validating", "eval", "evaluation", "evaluating", "test", "testing", "dev"}
 TRAIN_WORDS = {"train", "training", "trn"}
 CONFIG_KEYS = {
@@ -69,7 +70,7 @@ def assemble(
 ) -> Found:
     """Give every pair its column: canonical ones (rank, epoch, step, micro_step, lr, loss) by name, the rest as printed."""
     split = split or split_of([pair.key for pair in pairs])
-    named = [(with_unit(column_name(pair.key), pair.unit), pair) for pair in pairs if pair.key]
+    named = [(with_unit(column_name(pair.key), "s" if pair.duration else pair.unit), pair) for pair in pairs if pair.key]
     cells: dict[str, Cell] = {}
     used: set[int] = set()
     totals: dict[str, int | None] = {}
@@ -83,7 +84,8 @@ def assemble(
                     used.add(index)
                     return
 
-    take("rank", ("rank", "global_rank", "world_rank", "proc_rank", "local_rank"))
+    take("rank", tuple(RANK))
+    rank_kind = RANK.get(next((name for i, (name, _) in enumerate(named) if i in used), ""), "")
     take("epoch", EPOCH)
     take("step", STEP)
     take("micro_step", MICRO_STEP)
@@ -93,11 +95,20 @@ def assemble(
         if index not in used and name and name not in cells and not is_junk(name):
             cells[name] = Cell.of(name, pair)
     if "loss" not in cells:
-        first = next((name for name in cells if "loss" in name), None)
+        first = next((name for name in cells if "loss" in name and "scale" not in name), None)
         if first:
             cells["loss"] = Cell("loss", cells[first].text, cells[first].start, cells[first].end)
     return Found(
-        form, split, tuple(cells.values()), start, end, lr_columns, totals.get("step"), totals.get("epoch"), from_bar
+        form,
+        split,
+        tuple(cells.values()),
+        start,
+        end,
+        lr_columns,
+        totals.get("step"),
+        totals.get("epoch"),
+        from_bar,
+        rank_kind,
     )
 
 

@@ -134,7 +134,7 @@ def join_rich(lines: Iterable[Line]) -> Iterator[Line]:
         begun = heads.get(line.rank)
         if begun:
             indent = len(text) - len(text.lstrip(" "))
-            if _MIN_INDENT <= indent and abs(indent - begun[1]) <= 1 and len(begun[0].text) < _MAX_JOINED * 80:
+            if indent >= _MIN_INDENT and abs(indent - begun[1]) <= 1 and len(begun[0].text) < _MAX_JOINED * 80:
                 begun[0].text += " " + text.strip()
                 begun[0].last = line.last
                 continue

@@ -129,21 +129,22 @@ def find_records(text: str, line: Line) -> list[tuple[Found, str]]:
 
 def _with_rank(found: Found, text: str, line: Line) -> Found:
     """A rank named in the message outside of what the format claimed."""
-    if "ank" not in text and "ANK" not in text or any(cell.column == "rank" for cell in found.cells):
+    if ("ank" not in text and "ANK" not in text) or any(cell.column == "rank" for cell in found.cells):
         return found
     match = RANK.search(text)
     if match and not found.start < match.start("rank") < found.end:
         cell = Cell("rank", match["rank"], match.start("rank"), match.end("rank"))
-        return replace(found, cells=(*found.cells, cell))
+        return replace(found, cells=(*found.cells, cell), rank_kind="local" if match["scope"] == "local" else "global")
     return found
 
 
 def _take(reading: Reading, index: int, line: Line, found: Found, texts: tuple[str, ...], framework: str) -> None:
     if line.rank_kind:
         reading.rank_kinds[line.rank_kind] += 1
-    elif any(cell.column == "rank" for cell in found.cells):
-        reading.rank_kinds["global"] += 1
-    reading.forms[framework, found.form] += 1
+    elif found.rank_kind:
+        reading.rank_kinds[found.rank_kind] += 1
+    if not found.from_bar:
+        reading.forms[framework, found.form] += 1
     reading.rich_records += line.rich
     reading.rows.add(found, texts, line, index)
     if found.step_of is not None or found.epoch_of is not None:

@@ -1,206 +1,167 @@
-"""Start-up facts: what a log states about the run before and beside its metric records.
-
-A statement is a noun phrase with a number: ``Train files: 35446``, ``Num examples = 35,446``, ``batch_size=32``, ``Found 50,000
-training images``. Its words decide what it means, not the exact sentence. Percentages, rates and times are no facts.
-"""
+"""Facts that a training states in words, mostly when it starts: dataset, loader length, batch, world size, schedule."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import Counter
 
+from diag_kit.observe.logs.fact_words import STEP, Stated, classify, words_of
 from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.numbers import to_float
+from diag_kit.observe.logs.pairs import Pair, find_dicts, text_pairs
 from diag_kit.records import Fact
 
-MAX_TEXT = 4000
-_NUMBER = r"\d{1,3}(?:,\d{3})+(?![\d,])|\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
-_KEY_FIRST = re.compile(
-    rf"(?P<key>[A-Za-z](?:[A-Za-z0-9_./'&-]|[ (][A-Za-z(&,]|[,)] ?(?=[a-zA-Z&)])|\)){{0,90}}?)(?:\s*[:=]+>?\s*|\s+(?:is|are|of|->)\s+)"
-    rf"(?P<value>{_NUMBER})(?P<after>%|/\S+|\s?(?:ms|s|sec|secs|seconds|min|h|[GMK]i?B)(?![\w/]))?(?![\w.]*/\S*s\b)"
-)
-_NUMBER_FIRST = re.compile(
-    rf"(?<![\w.,/-])(?P<value>{_NUMBER})\s+(?P<key>(?:[A-Za-z-]+\s+){{0,3}}?"
-    r"(?:samples|examples|files|images|rows|sequences|documents|records|sentences|prompts|batches(?:\s+per\s+epoch)?"
-    r"|epochs|processes|gpus|ranks|workers))\b(?!\s*/|\s+(?:per|each)\s+(?!epoch))",
+_HINT = re.compile(
+    r"sampl|exampl|file|row|image|data|loader|batch|epoch|step|iter|world|proc|gpu|rank|worker|accum|warm|\blr\b|learning"
+    r"|seq|param|token|resum|continu|restor|log|print|train|length|len\(|record|version|split|size|items|member|speculators",
     re.IGNORECASE,
 )
-_LENGTH = re.compile(rf"len\(\s*(?P<key>[\w.]+)\s*\)\s*[:=]*\s*(?P<value>{_NUMBER})")
-_STARTED = re.compile(r"(?i)\bstarted distributed\b.*?\b(?:local_)?rank\s*[=: ]\s*(?P<rank>\d{1,6})")
-_MEMBER = re.compile(r"(?i)\bGLOBAL_RANK:\s*\d+,\s*MEMBER:\s*\d+/(?P<value>\d{1,6})")
-_STARTING_WITH = re.compile(r"(?i)\bstarting with (?P<value>\d{1,6}) (?:processes|ranks|workers|gpus)")
-_RESUMED = re.compile(r"(?i)\bresum\w*\b.*?\b(?:global[_ ]step|step|iteration|iter)s?\b\W{0,4}(?P<value>\d[\d,]*)")
-_WORD = re.compile(r"[a-z]+")
+_REMARK = re.compile(r"\((?=[^()]*[A-Za-z&])(?:[^()=:\d]|w\.)*\)(?=\s*[:=])")
+_EVAL_BANNER = re.compile(r"\*{2,}\s*Running (\w+)", re.IGNORECASE)
+_RESUME = re.compile(
+    r"(?:resum|continu|restor|restart)[^.\n]{0,120}?(?:global[_ ]?step|step|iteration|iter)s?\s{0,3}[=:#]?\s{0,3}(\d[\d,]{0,14})(?!\d)"
+    r"|(?:resum|continu|restor)[^\n]{0,200}?checkpoint[-_](\d{1,12})(?!\d)",
+    re.IGNORECASE,
+)
+_RESUME_GLOBAL = re.compile(r"resum\w*\b.*?global_step\s{0,3}=\s{0,3}(\d{1,14})", re.IGNORECASE)
+_MEMBER = re.compile(r"(?:GLOBAL_)?RANK: (\d{1,6}), MEMBER: \d{1,6}/(\d{1,6})")
+_STARTED = re.compile(
+    r"(?:start|initiali[sz]|\binit\b|\binit_|join|set[ -]?up|launch|spawn|register|ready|connect)\w*\b.{0,80}?"
+    r"(?:(?P<kind>local|global|world)_?)?rank\s{0,2}[=:#]?\s{0,2}(?P<after>\d{1,6})"
+    r"|rank\s{0,2}[=:#]?\s{0,2}(?P<before>\d{1,6})\b.{0,60}?(?:start|initiali[sz]|join|ready|set up|init)\w*",
+    re.IGNORECASE,
+)
+_DONE = re.compile(r"\bepoch\b.{0,40}?(\d{1,6}).{0,40}?\b(?:done|finished|completed?|took|cost|ended|end)\b", re.IGNORECASE)
+_EPOCH_OF = re.compile(r"\bepochs?\s{0,2}:?\s{0,2}\[?(\d{1,6})\s{0,2}(?:/|of)\s{0,2}(\d{1,6})(?![\d.%])\]?", re.IGNORECASE)
+_EPOCHS = re.compile(r"(?:^|[\s_/])epochs$", re.IGNORECASE)
+_RANK_ZERO = re.compile(r"(?:log|print|report|report|output|metric)\w*\b.{0,60}\bonly\b.{0,30}\brank\s?0|rank\s?0 only", re.IGNORECASE)
+_VERSION = re.compile(r"\b(speculators|transformers|deepspeed|lightning|accelerate|torchtitan|composer)(?: version|==| v|[ :])\s?v?(\d+\.\d+[\w.+]*)", re.IGNORECASE)
+_SPACED = re.compile(r"(?<=\d)\s(?=(?:[KMGTP]i?B|[MB])\b)")
+MAX_FACTS = 200
+_FORGET_AFTER = 3
 
-_SAMPLES = {"samples", "sample", "examples", "example", "files", "images", "rows", "sequences", "documents", "records", "sentences",
-            "prompts", "datapoints", "instances", "items", "utterances", "clips"}  # fmt: skip
-_VAL = {"val", "valid", "validation", "eval", "evaluation", "test", "dev", "heldout", "holdout"}
-_TRAIN = {"train", "training", "trn"}
-_STEPS = {"steps", "step", "iterations", "iters", "iter", "updates", "batches", "minibatches"}
-_NOISE = {"per", "sec", "second", "seconds", "s", "time", "ms", "loss", "acc", "accuracy", "speed", "throughput", "rate", "tokens", "elapsed",
-          "remaining", "eta", "memory", "mem", "gb", "mb"}  # fmt: skip
-_NOT_STEPS = {"warmup", "warm", "accumulation", "accumulate", "logging", "log", "save", "saving", "checkpoint", "eval", "every", "interval",
-              "frequency", "freq", "decay", "ttt", "resume", "current", "start"}  # fmt: skip
 
-
-@dataclass(slots=True)
 class StartUp:
-    """Facts so far. ``generic``: sample counts that do not say train or val; they count only where nothing else does."""
+    """Collects facts line by line; each (name, value) once, with the line that says it."""
 
-    stated: list[Fact] = field(default_factory=list)
-    generic: list[Fact] = field(default_factory=list)
-    started: set[int] = field(default_factory=set)
-    _seen: set[tuple[str, float]] = field(default_factory=set)
-    _started_where: str = ""
+    def __init__(self) -> None:
+        self._stated: dict[tuple[str, object], tuple[int, int, Fact]] = {}
+        self._fruitless: Counter[str] = Counter()
+        self._started: dict[str, set[int]] = {"local": set(), "global": set()}
+        self._started_source = ""
+        self._evaluating = False
+        self._order = 0
 
     def begin_file(self) -> None:
-        """Another file may state the same again; a fact is kept once for each value."""
+        self._evaluating = False
 
-    def take(self, line: Line, file: str, *, before_metrics: bool) -> None:
-        """Read one logical line that is no metric record."""
-        text = line.text[:MAX_TEXT]
-        if not any(character.isdigit() for character in text):
+    def take(self, line: Line, file: str, before_metrics: bool) -> None:
+        """One message that is no metric record."""
+        text = line.text
+        if len(text) > 4000 or not _HINT.search(text):
             return
-        where = f"{file} line {line.last}"
-        started = _STARTED.search(text)
+        shape = re.sub(r"\d+", "0", text[:200])
+        if self._fruitless[shape] >= _FORGET_AFTER:
+            return
+        known = len(self._stated) + sum(map(len, self._started.values()))
+        source = f"{file} line {line.last}: {text.strip()[:100]}"
+        banner = _EVAL_BANNER.search(text)
+        if banner:
+            self._evaluating = not banner[1].lower().startswith("train")
+            if not self._evaluating:
+                self._say("framework", "transformers Trainer, or a script with its banner", source)
+        self._sentences(text, line, source)
+        if not _DONE.search(text):
+            self._pairs(text, source, before_metrics)
+        if len(self._stated) + sum(map(len, self._started.values())) == known and len(self._fruitless) < 20_000:
+            self._fruitless[shape] += 1
+
+    def _state(self, stated: Stated, source: str) -> None:
+        key = (stated.name, stated.value)
+        self._order += 1
+        old = self._stated.get(key)
+        if old is None and len(self._stated) < MAX_FACTS:
+            self._stated[key] = (stated.strength, self._order, Fact(stated.name, stated.value, source, stated.unit))
+        elif old is not None and stated.strength > old[0]:
+            self._stated[key] = (stated.strength, old[1], Fact(stated.name, stated.value, source, stated.unit))
+
+    def _sentences(self, text: str, line: Line, source: str) -> None:
+        member = _MEMBER.search(text)
+        if member:
+            self._state(Stated("world_size", int(member[2]), "ranks"), source)
+            self._start(int(member[1]), "global", source)
+        elif "ank" in text or "ANK" in text:
+            started = _STARTED.search(text)
+            if started and "istribut" in text or started and re.search(r"process.?group|ddp|fsdp|nccl|gloo", text, re.IGNORECASE):
+                kind = "local" if (started["kind"] or "").lower() == "local" else "global"
+                self._start(int(started["after"] or started["before"]), kind, source)
+            if _RANK_ZERO.search(text):
+                self._say("rank_filter", "rank 0 only", source)
+        resume = _RESUME_GLOBAL.search(text) or _RESUME.search(text)
+        if resume:
+            step = next(group for group in resume.groups() if group)
+            self._state(Stated("resume_step", int(step.replace(",", "")), "steps"), source)
+        version = _VERSION.search(text)
+        if version:
+            self._say("library_version", f"{version[1].lower()} {version[2]}", source)
+        epoch = _EPOCH_OF.search(text)
+        if epoch and 0 < int(epoch[2]) >= int(epoch[1]) and "val" not in text[: epoch.start()].lower():
+            self._state(Stated("epochs", int(epoch[2]), "", 1), source)
+        done = _DONE.search(text)
+        if done:
+            self._epoch_done(text, source)
+
+    def _epoch_done(self, text: str, source: str) -> None:
+        """``epoch 0 finished, 375 steps``: what one epoch really held, and how long it took."""
+        pairs, _ = text_pairs(text)
+        for pair in pairs:
+            value = to_float(pair.value)
+            if value is None:
+                continue
+            words, after = set(words_of(pair.key)), set(words_of(" ".join(pair.after[:2])))
+            if (words | after) & STEP and pair.explicit | bool(after & STEP) and value == int(value):
+                self._state(Stated("epoch_steps_done", int(value), "steps"), source)
+            elif words & {"time", "cost", "took", "duration"} and (pair.unit == "s" or after & {"s", "sec", "second"}):
+                self._state(Stated("epoch_s", value, "s"), source)
+            elif words & {"sample", "example", "row"} and pair.explicit:
+                self._state(Stated("epoch_samples_done", int(value), "samples"), source)
+
+    def _start(self, rank: int, kind: str, source: str) -> None:
+        self._started[kind].add(rank)
+        self._started_source = self._started_source or source
+
+    def _say(self, name: str, value: str, source: str) -> None:
+        self._stated.setdefault((name, value), (2, self._order, Fact(name, value, source)))
+
+    def _pairs(self, text: str, source: str, before_metrics: bool) -> None:
+        clean = _SPACED.sub("", _REMARK.sub(" ", text)) if "(" in text or " " in text else text
+        pairs: list[Pair] = []
+        for start, end, inside in find_dicts(clean) if "{" in clean else ():
+            pairs.extend(inside)
+            clean = clean[:start] + " " * (end - start) + clean[end:]
+        free, _ = text_pairs(clean)
+        for pair in (*pairs, *free):
+            self._pair(pair, source, before_metrics)
+
+    def _pair(self, pair: Pair, source: str, before_metrics: bool) -> None:
+        value = to_float(pair.value)
+        if value is None or pair.of or pair.duration:
+            return
+        stated = classify(pair.key, value, pair.unit, pair.after, self._evaluating)
+        if stated is None and not pair.unit and _EPOCHS.search(pair.key) and value >= 1 and value == int(value):
+            stated = Stated("epochs", int(value), "", 1)
+        if stated is None:
+            return
+        if not before_metrics and stated.strength < 2:
+            return
+        self._state(stated, source)
+
+    def facts(self) -> list[Fact]:
+        """Weaker statements first, plain ones last, each group in the order of the log."""
+        ordered = sorted(self._stated.values(), key=lambda entry: (entry[0], entry[1]))
+        facts = [fact for _, _, fact in ordered]
+        started = max(self._started.values(), key=len)
         if started:
-            self.started.add(int(started["rank"]))
-            self._started_where = self._started_where or where
-        for name, value, key in statements(text):
-            self._add(name, value, f"{where}: {key}" if key else where)
-        if not before_metrics:
-            return
-        for name, pattern in (("world_size", _MEMBER), ("world_size", _STARTING_WITH), ("resume_step", _RESUMED)):
-            found = pattern.search(text)
-            if found and (number := to_float(found["value"])) is not None:
-                self._add(name, number, where)
+            facts.append(Fact("started_ranks", len(started), self._started_source, "ranks"))
+        return facts
 
-    def _add(self, name: str, value: float, source: str) -> None:
-        if (name, value) in self._seen or len(self._seen) > 2000:
-            return
-        self._seen.add((name, value))
-        number = int(value) if float(value).is_integer() else value
-        if name == "samples":
-            self.generic.append(Fact("train_samples", number, source, "samples"))
-        else:
-            self.stated.append(Fact(name, number, source, _UNITS.get(name, "")))
-
-    @property
-    def facts(self) -> tuple[Fact, ...]:
-        """All facts, in the order in which they were stated."""
-        found = list(self.stated)
-        if self.generic and not any(fact.name == "train_samples" for fact in found):
-            found.append(self.generic[0])
-        if self.started:
-            found.append(Fact("started_ranks", len(self.started), f"{self._started_where} and others like it", "ranks"))
-        return tuple(found)
-
-
-_UNITS = {
-    "train_samples": "samples",
-    "val_samples": "samples",
-    "batches_per_epoch": "batches",
-    "updates_per_epoch": "steps",
-    "total_steps": "steps",
-    "warmup_steps": "steps",
-    "world_size": "ranks",
-    "batch_size_per_rank": "samples",
-    "global_batch_size": "samples",
-}
-
-
-def statements(text: str) -> Iterator[tuple[str, float, str]]:
-    """(fact name or "samples", value, key as printed) of every statement in a text."""
-    taken: list[tuple[int, int]] = []
-    for pattern in (_LENGTH, _KEY_FIRST, _NUMBER_FIRST):
-        for found in pattern.finditer(text):
-            if any(start < found.end("value") and found.start("value") < end for start, end in taken):
-                continue
-            value = to_float(found["value"])
-            after = found.groupdict().get("after")
-            key = found["key"].strip()
-            if value is None or after:
-                continue
-            name = meaning(f"len {key}" if pattern is _LENGTH else key)
-            if name is not None and _plausible(name, value):
-                taken.append(found.span("value"))
-                yield name, value, key
-
-
-def _plausible(name: str, value: float) -> bool:
-    if name == "base_lr":
-        return 0 < value < 10
-    return value.is_integer() and (value >= 1 or name in ("num_workers", "warmup_steps"))
-
-
-def meaning(key: str) -> str | None:
-    """What a key names: a fact, "samples" for a count of samples that says no more, or None."""
-    plain = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", key).lower()
-    words = _WORD.findall(plain.replace("_", " ").replace("mini-batch", "minibatch"))
-    have = set(words)
-    if not words or len(words) > 14:
-        return None
-    for rule in (_parallel, _batch, _steps, _counts):
-        name = rule(plain, words, have)
-        if name:
-            return None if name == "nothing" else name
-    return None
-
-
-def _parallel(plain: str, words: list[str], have: set[str]) -> str | None:
-    if {"world", "size"} <= have or plain in ("world", "num_processes", "nproc_per_node", "num_gpus", "n_gpus", "ngpus", "world_size"):
-        return "world_size"
-    if have & {"num", "number"} and have & {"processes", "gpus", "devices", "ranks"} and not have & {"per"}:
-        return "world_size"
-    for kind in ("data", "tensor", "pipeline", "context", "sequence"):
-        if {kind, "parallel"} <= have:
-            return f"{kind}_parallel_size"
-    if have & {"workers"} and have & {"num", "number", "loader", "dataloader", "workers"}:
-        return "num_workers"
-    if plain in ("lr", "learning_rate", "learning rate", "base_lr", "base lr", "peak_lr", "max_lr"):
-        return "base_lr"
-    return None
-
-
-def _batch(plain: str, words: list[str], have: set[str]) -> str | None:
-    if have & {"accumulation", "accumulate", "accum"} and not {"batch", "size"} <= have:
-        return "accumulation_steps" if have & {"gradient", "grad", "accumulation", "accum", "steps"} else None
-    if not ({"batch", "size"} <= have or "batchsize" in have or plain in ("bs", "micro_batch", "batch")):
-        return None
-    if have & _VAL:
-        return "nothing"
-    if have & {"total", "global", "effective", "overall"}:
-        return "global_batch_size"
-    return "batch_size_per_rank"
-
-
-def _steps(plain: str, words: list[str], have: set[str]) -> str | None:
-    if plain.replace("-", "_").replace(" ", "_") in ("log_freq", "logging_steps", "log_every", "log_interval", "log_every_n_steps", "print_freq"):
-        return "log_every_steps"
-    if have & {"warmup"} and have & _STEPS:
-        return "warmup_steps"
-    loader = "len" in have and have & {"loader", "dataloader", "batches"}
-    per_epoch = "epoch" in have and have & _STEPS
-    if loader or per_epoch or (have & {"loader", "dataloader"} and have & {"length", "batches", "size"}):
-        if have & _VAL:
-            return "nothing"
-        return "updates_per_epoch" if have & {"update", "updates", "optimizer", "optimization"} else "batches_per_epoch"
-    if have & {"batches", "minibatches"} and have & (_TRAIN | {"num", "number"}) and not have & _VAL:
-        return "batches_per_epoch"
-    if have & _STEPS and have & {"total", "max", "optimization", "num", "number", "training", "train"} and not have & (_NOT_STEPS | _VAL):
-        return "total_steps" if have & {"steps", "iterations", "iters", "iter", "updates"} and "batches" not in have else None
-    if "epochs" in have and not have & (_NOT_STEPS | _VAL | {"completed", "done", "left"}):
-        return "epochs"
-    return None
-
-
-def _counts(plain: str, words: list[str], have: set[str]) -> str | None:
-    dataset = bool(have & {"dataset", "datasets", "data", "set"}) and bool(have & {"size", "length", "len"})
-    if not (have & _SAMPLES or dataset) or have & _NOISE:
-        return None
-    if have & {"skipped", "dropped", "filtered", "removed", "seen", "processed", "consumed", "max", "limit", "shards", "cached", "epoch"}:
-        return None
-    if have & _VAL:
-        return "val_samples"
-    return "train_samples" if have & _TRAIN else "samples"

@@ -7,10 +7,10 @@ kept only where a log has no other metric record.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from diag_kit.observe.logs.bars import Bar, find_bars
-from diag_kit.observe.logs.found import Found
+from diag_kit.observe.logs.found import Found, Split
 from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.names import VAL_WORDS, assemble
 from diag_kit.observe.logs.pairs import Pair, text_pairs
@@ -27,26 +27,20 @@ class ProgressBar:
 
 
 def _found(text: str, bar: Bar) -> Found | None:
-    words = {word.strip(":").lower() for word in bar.description.split()}
+    words = {word.strip(":[](),").lower() for word in bar.description.split()}
     if not bar.n.is_integer() or words & {"rollout", "loading", "downloading", "tokenizing", "map", "filter", "saving"}:
         return None
-    pairs = [*_described(text, bar), *_postfix(text, bar)]
+    pairs = [*_postfix(text, bar), *_described(text, bar)]
     keys = {pair.key for pair in pairs}
-    counter = text.find("|", text.find("%|", bar.start) + 2, bar.end)
-    place = next((i for i in range(counter + 1, bar.end) if text[i : i + 1].isdigit()), bar.start)
     if not keys & {"step", "global_step"}:
-        end = place
-        while end < bar.end and (text[end].isdigit() or text[end] in ",."):
-            end += 1
-        pairs.append(Pair("step", text[place:end], place, end, of=str(int(bar.total)) if bar.total else ""))
-    split = "val" if words & VAL_WORDS else None
-    found = assemble("bar", pairs, bar.start, bar.end, split=split and "val", from_bar=True)  # type: ignore[arg-type]
-    return replace(found, step_of=None)
+        pairs.append(Pair("step", text[bar.count_at : bar.count_end], bar.count_at, bar.count_end))
+    split: Split | None = "val" if words & VAL_WORDS else None
+    return assemble("bar", pairs, bar.start, bar.end, split, from_bar=True)
 
 
 def _described(text: str, bar: Bar) -> list[Pair]:
     """Numbers in the description: ``Epoch 3``, or metrics that some scripts put there."""
-    return _clean(text, bar.start, bar.start + len(text[bar.start : bar.end].split("%|")[0]) - 1)
+    return _clean(text, bar.start, bar.percent_at) if bar.description else []
 
 
 def _postfix(text: str, bar: Bar) -> list[Pair]:
@@ -56,9 +50,7 @@ def _postfix(text: str, bar: Bar) -> list[Pair]:
 
 def _clean(text: str, start: int, end: int) -> list[Pair]:
     pairs, _ = text_pairs(text[start:end])
-    return [
-        replace_place(pair, start) for pair in pairs if pair.key and not (pair.end + start >= end and not pair.explicit)
-    ]
+    return [replace_place(pair, start) for pair in pairs if pair.key]
 
 
 def replace_place(pair: Pair, offset: int) -> Pair:

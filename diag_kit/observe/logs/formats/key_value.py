@@ -40,7 +40,7 @@ class KeyValue:
         if not named or not is_record(text, named):
             return ()
         if line.rank is None and len({device.value for device in devices}) == 1:
-            line.tag(int(devices[0].value), "device")
+            named.append(devices[0])
         found = _several(text, named)
         return [assemble("key and value", part, part[0].start, part[-1].end, _split(text, part)) for part in found]
 
@@ -74,7 +74,7 @@ def _counter(words: Sequence[str]) -> str:
 def is_record(text: str, pairs: Sequence[Pair]) -> bool:
     """Enough to be a metric record, and not a sentence about steps or epochs."""
     names = {column_name(pair.key) for pair in pairs}
-    has_loss = any("loss" in name for name in names)
+    has_loss = any("loss" in name and "scale" not in name for name in names)
     has_step = bool(names & set(STEP))
     counters = has_step or bool(names & set(EPOCH))
     counters = counters or bool(names & set(LR))

@@ -52,8 +52,8 @@ def is_metric_dict(pairs: Sequence[Pair], counted: bool) -> bool:
     if tails & CONFIG_KEYS and not any(name == "loss" for name in tails):
         return False
     counters = counted or any(name in ("epoch", "step", "global_step", "iteration", "iter", "current_steps") for name in names)
-    has_loss = any("loss" in name for name in names)
-    return has_loss and (counters or len(names) > 1) or counters and len(names) > 1 - int(counted)
+    has_loss = any("loss" in name and "scale" not in name for name in names)
+    return (has_loss and (counters or len(names) > 1)) or (counters and len(names) > 1 - int(counted))
 
 
 FORMAT = Mapping()

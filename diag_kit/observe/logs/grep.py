@@ -1,4 +1,4 @@
-"""What can be asked of a training log: its start-up facts, its metric records, matching lines."""
+"""Lines of a log that match a pattern: how many, and which."""
 
 from __future__ import annotations
 
@@ -10,31 +10,13 @@ from typing import ClassVar
 
 from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
-from diag_kit.observe.logs.pieces import CHECK, READ_SCRIPT, asked_files, log_paths, parts, problem_sentence
-from diag_kit.observe.logs.startup import StartUp
 from diag_kit.observe.logs.line import Line
-from diag_kit.observe.logs.understood import read_log
+from diag_kit.observe.logs.pieces import CHECK, asked_files, log_paths, parts, problem_sentence
+from diag_kit.observe.logs.startup import StartUp
 from diag_kit.observe.probe import probe
 from diag_kit.observe.raw import frame
 from diag_kit.records import CommandResult, Cost, Fact, Parsed
 
-HEAD_SCRIPT = (
-    CHECK
-    + r"""
-limit=$1; shift
-printf '==diag_kit:host now=%s zone=%s==\n' "$(date +%s)" "$(date +%z)"
-n=0
-for f in "$@"; do
-  i=$n; n=$((n + 1))
-  check "$f" "$i" || continue
-  size=$(($(wc -c < "$f"))) || continue
-  mtime=$(stat -L -c %Y "$f" 2>/dev/null || echo 0)
-  [ "$size" -gt "$limit" ] && size=$limit
-  printf '==diag_kit:part file=%s kind=whole offset=0 line=1 bytes=%s mtime=%s==\n' "$i" "$size" "$mtime"
-  head -c "$size" < "$f"; echo
-done
-"""
-)
 COUNT_SCRIPT = (
     CHECK
     + r"""
@@ -61,67 +43,6 @@ for f in "$@"; do
 done
 """
 )
-
-
-@probe
-@dataclass(frozen=True)
-class LogFacts:
-    """What the head of the log states: dataset size, batch, accumulation, ranks, epochs, steps; each with its line.
-
-    Equivalent: ``head -c 1M LOG``. Several sources may state the same; what contradicts is a finding. A printed number of
-    batches may be the loader's length or the dataset's: only the script that prints it tells.
-    """
-
-    path: str | None = None
-    max_kib: int = 1024
-
-    name: ClassVar[str] = "log_facts"
-    cost: ClassVar[Cost] = Cost.READ_ONLY
-    equivalent: ClassVar[str] = "head -c 1M LOG"
-
-    @property
-    def budget_s(self) -> float:
-        return 20.0
-
-    def collect(self, host: Host, known: Evidence, stop: threading.Event | None = None) -> tuple[CommandResult, ...]:
-        paths = log_paths(self.path, known)
-        return (host.run(HEAD_SCRIPT, str(self.max_kib * 1024), *paths, timeout_s=self.budget_s, stop=stop),)
-
-    def read(self, results: tuple[CommandResult, ...]) -> Parsed:
-        return read_log(results, metrics=False)
-
-
-@probe
-@dataclass(frozen=True)
-class LogMetrics:
-    """Every metric record of the log as one tidy frame, and the facts that it states.
-
-    Equivalent: ``cat LOG`` (of a large file its head and its tail, ``max_mib`` in all; what was left out is said). Tables:
-    ``metrics`` (rank host t epoch step micro_step split line file lr loss, the other printed metrics, lr_text: the digits as
-    printed), ``bars`` (states of progress bars).
-    """
-
-    path: str | None = None
-    max_mib: int = 64
-
-    name: ClassVar[str] = "log_metrics"
-    cost: ClassVar[Cost] = Cost.READ_ONLY
-    equivalent: ClassVar[str] = "cat LOG"
-    reads: ClassVar[tuple[str, ...]] = ("training_log", "table")
-
-    @property
-    def budget_s(self) -> float:
-        return 60.0
-
-    def collect(self, host: Host, known: Evidence, stop: threading.Event | None = None) -> tuple[CommandResult, ...]:
-        limit = self.max_mib * 2**20
-        room = limit + 2**20
-        paths = log_paths(self.path, known)
-        each = str(limit // len(paths))
-        return (host.run(READ_SCRIPT, each, *paths, timeout_s=self.budget_s, max_bytes=room, stop=stop),)
-
-    def read(self, results: tuple[CommandResult, ...]) -> Parsed:
-        return read_log(results)
 
 
 @probe
@@ -205,7 +126,7 @@ class GrepLines:
         trap = trap_of(self.pattern)
         said = "no line matches" if not rows else f"{len(rows)} lines" + (f" (the first {self.limit})" if len(rows) >= self.limit else "")
         table = frame(rows, {"file": "str", "line": "Int64", "text": "str"})
-        return Parsed(said + (f"; mind: {trap}" if trap else ""), facts.facts, {"lines": table}, problems=tuple(problems))
+        return Parsed(said + (f"; mind: {trap}" if trap else ""), tuple(facts.facts()), {"lines": table}, problems=tuple(problems))
 
 
 def _marked(results: tuple[CommandResult, ...], skip: int, problems: list[str]):  # type: ignore[no-untyped-def]

@@ -1,0 +1,103 @@
+"""``read_log``: raw logs in, facts and tables out. Pure; what the probes and the folder of pasted files share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from diag_kit.observe.logs.derived import derived_facts, progress_frame, row_times
+from diag_kit.observe.logs.pieces import Piece, pieces
+from diag_kit.observe.logs.reading import Reading, understand
+from diag_kit.records import CommandResult, Fact, NotUnderstood, Parsed
+
+
+def read_log(results: tuple[CommandResult, ...]) -> Parsed:
+    """Everything that logs say: start-up facts, the tables ``metrics`` and ``progress``, facts derived from the rows.
+
+    Takes the results of ``LogMetrics`` or ``LogFacts``, or of a plain ``cat FILE`` each. Several files (one per rank) make
+    one table with the column ``file``.
+    """
+    found, problems = gather(results)
+    reading = understand(found)
+    metrics, midnights = metrics_frame(reading)
+    progress = progress_frame(reading)
+    facts = [*derived_facts(reading, metrics, midnights), *reading.startup.facts()]
+    return Parsed(
+        summary=summarise(reading, metrics, facts),
+        facts=tuple(facts),
+        tables=tables_of(metrics, progress),
+        not_understood=tuple(not_understood(reading)),
+        problems=(*problems, *left_out(found)),
+    )
+
+
+def gather(results: tuple[CommandResult, ...], skip: int = 1) -> tuple[list[Piece], list[str]]:
+    """The pieces of all results, and what could not be read."""
+    found: list[Piece] = []
+    problems: list[str] = []
+    for result in results:
+        some, said = pieces(result, skip)
+        found += some
+        problems += said
+    return found, problems
+
+
+def metrics_frame(reading: Reading) -> tuple[pd.DataFrame, int]:
+    """The table ``metrics`` and the midnights counted in its clock."""
+    times, midnights = row_times(reading)
+    frame = reading.rows.frame(
+        times,
+        [piece.file for piece in reading.pieces],
+        [piece.host for piece in reading.pieces],
+        [piece.first_line is not None or piece.numbers is not None for piece in reading.pieces],
+    )
+    return frame, midnights
+
+
+def tables_of(metrics: pd.DataFrame, progress: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Those that hold rows."""
+    tables = {"metrics": metrics} if len(metrics) else {}
+    if len(progress):
+        tables["progress"] = progress
+    return tables
+
+
+def not_understood(reading: Reading) -> list[NotUnderstood]:
+    """Lines that look like metrics and fit no form; at most some of them, then their number."""
+    shown = list(reading.missed)
+    if reading.missed_count > len(shown):
+        shown.append(NotUnderstood("log", "", f"and {reading.missed_count - len(shown)} more lines of that kind"))
+    return shown
+
+
+def left_out(found: Sequence[Piece]) -> list[str]:
+    """A sentence for each file of which the middle was not read."""
+    return [
+        f"{piece.file}: {piece.left_out / 2**20:,.1f} MiB in the middle were not read (head and tail only)"
+        for piece in found
+        if piece.left_out > 0
+    ]
+
+
+def summarise(reading: Reading, metrics: pd.DataFrame, facts: Sequence[Fact]) -> str:
+    """One line for the card."""
+    names = list(dict.fromkeys(piece.file.rsplit("/", 1)[-1] for piece in reading.pieces))
+    where = names[0] if len(names) == 1 else f"{len(names)} files"
+    if not reading.pieces:
+        return "no log could be read"
+    if not len(metrics):
+        bars = f", {len(reading.bars):,} progress bar states" if reading.bars else ""
+        return f"no metric records in {reading.lines:,} lines of {where}{bars}; {len(facts)} facts"
+    train = metrics[metrics["split"] == "train"]
+    steps, ranks = train["step"].nunique(), train["rank"].nunique()
+    parts = [f"{len(train):,} train records"]
+    if len(metrics) > len(train):
+        parts.append(f"{len(metrics) - len(train):,} validation records")
+    if steps:
+        parts.append(f"{steps:,} distinct steps")
+    if ranks:
+        parts.append(f"{ranks} ranks tagged")
+    text = f"{', '.join(parts)} in {where}"
+    times = metrics["t"].dropna()
+    return f"{text}, {times.min():%Y-%m-%d %H:%M:%S} to {times.max():%H:%M:%S}" if len(times) else text
