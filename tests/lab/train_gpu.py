@@ -72,9 +72,10 @@ def write_dataset(args: argparse.Namespace) -> list[Path]:
     folder = Path(args.data_dir)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"sample_{number:06d}.pt" for number in range(args.files)]
-    for path in paths:
+    base = torch.randn(args.sequence, args.hidden, dtype=torch.bfloat16)
+    for number, path in enumerate(paths):
         if not path.exists():
-            torch.save(torch.randn(args.sequence, args.hidden, dtype=torch.bfloat16), path)
+            torch.save(base.roll(number, 0), path)  # different samples at the price of a copy
     return paths
 
 
