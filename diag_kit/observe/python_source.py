@@ -71,7 +71,8 @@ def reexport_of(tree: ast.Module, name: str) -> str:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
-                    return f"{'.' * node.level}{node.module or ''}.{alias.name}".replace("..", ".", node.level == 0)
+                    dots = "." * node.level
+                    return f"{dots}{node.module}.{alias.name}" if node.module else f"{dots}{alias.name}"
     return ""
 
 

@@ -70,8 +70,18 @@ def unit(file: str, text: str) -> Unit | None:
     tree = parse(text)
     if tree is None:
         return None
+    _undo_renames(tree)
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     return Unit(file, text, tree, parents)
+
+
+def _undo_renames(tree: ast.Module) -> None:
+    """``from torch.utils.data import DataLoader as DL``: call it by its own name everywhere."""
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names = {alias.asname: alias.name for node in imports for alias in node.names if alias.asname}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in names:
+            node.id = names[node.id]
 
 
 def called(node: ast.AST) -> str:
