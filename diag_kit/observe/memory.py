@@ -1,57 +1,97 @@
-"""Memory, page cache, CPUs, and which mount the data come from."""
+"""Memory, page cache, CPUs that may be used, and the mount that the data come from."""
 
 from __future__ import annotations
 
 import re
 import threading
-from dataclasses import dataclass
-from pathlib import PurePosixPath
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
+from diag_kit.observe.memory_limits import cgroup_facts, cpu_facts
+from diag_kit.observe.memory_mounts import Mount, holder, read_mounts
 from diag_kit.observe.probe import probe
-from diag_kit.observe.raw import frame, part, parts, whole, why_cut_short
+from diag_kit.observe.raw import frame, part, parts, show, whole, why_cut_short
 from diag_kit.records import CommandResult, Cost, Fact, NotUnderstood, Parsed
 
 SCRIPT = r"""
-pid=$1
+pid=$1; path=$2
+export LC_ALL=C
+bounded() { if command -v timeout >/dev/null 2>&1; then timeout "$@"; else shift; "$@"; fi; }
 echo '==diag_kit:meminfo=='
 cat /proc/meminfo 2>/dev/null
 echo '==diag_kit:mounts=='
-cat "/proc/$pid/mounts" 2>/dev/null || cat /proc/self/mounts 2>/dev/null
+cat "/proc/$pid/mounts" 2>/dev/null || { echo '==diag_kit:own_mounts=='; cat /proc/self/mounts 2>/dev/null; }
 echo '==diag_kit:cpus=='
 grep -c '^processor' /proc/cpuinfo 2>/dev/null
 grep '^Cpus_allowed_list' "/proc/$pid/status" 2>/dev/null || grep '^Cpus_allowed_list' /proc/self/status 2>/dev/null
 cat /proc/loadavg 2>/dev/null
 echo '==diag_kit:cgroup=='
-group=$(sed -n 's/^0:://p' "/proc/$pid/cgroup" 2>/dev/null)
-for name in memory.max cpu.max; do
-    for folder in "/sys/fs/cgroup$group" "/proc/$pid/root/sys/fs/cgroup" /sys/fs/cgroup; do
-        if [ -r "$folder/$name" ]; then echo "$name $(cat "$folder/$name")"; break; fi
+limits() {
+    group=$2
+    while :; do
+        for name in memory.max cpu.max memory.limit_in_bytes cpu.cfs_quota_us cpu.cfs_period_us cpu.stat; do
+            [ -r "$1$group/$name" ] && echo "$name" $(cat "$1$group/$name" 2>/dev/null)
+        done
+        case $group in ''|/) break;; esac
+        group=${group%/*}
     done
-done
-echo '==diag_kit:path=='  # sent back, so that the parser knows which mount is meant
-printf '%s\n' "$2"
+}
+while IFS= read -r line; do
+    line=${line#*:}
+    names=${line%%:*}
+    case $names in
+        '') for base in /sys/fs/cgroup /sys/fs/cgroup/unified; do
+                [ -r "$base/cgroup.controllers" ] && limits "$base" "${line#*:}"
+            done;;
+        memory|*cpu*|*,memory*) for base in "/sys/fs/cgroup/$names" /sys/fs/cgroup/cpu; do
+                [ -d "$base" ] && { limits "$base" "${line#*:}"; break; }
+            done;;
+    esac
+done < "/proc/$pid/cgroup" 2>/dev/null
+echo '==diag_kit:path=='
+printf '%s\n' "$path"
+[ -n "$path" ] || exit 0
+echo '==diag_kit:resolved=='
+if [ "$(readlink "/proc/$pid/ns/mnt" 2>/dev/null)" = "$(readlink /proc/self/ns/mnt)" ]; then
+    bounded 5 readlink -f -- "$path" 2>/dev/null; [ $? -eq 124 ] && echo hung
+else
+    printf '%s\n' "$path"
+fi
+echo '==diag_kit:space=='
+bounded 5 df -P -k -- "/proc/$pid/root$path" 2>/dev/null | tail -n 1
 """
 
-MEMORY_COLUMNS = dict.fromkeys(("total_bytes", "available_bytes", "cached_bytes", "dirty_bytes", "swap_used_bytes"), "Int64")
-MOUNT_COLUMNS = {"path": "string", "source": "string", "fstype": "string"}
-NETWORK = ("nfs", "nfs4", "cifs", "smb3", "lustre", "ceph", "glusterfs", "beegfs", "gpfs", "wekafs", "9p", "afs", "virtiofs", "orangefs")
-_PSEUDO = ("proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue", "securityfs", "debugfs", "tracefs", "bpf", "pstore", "configfs", "autofs")
-_ESCAPE = re.compile(r"\\([0-7]{3})")
+MEMORY_COLUMNS = dict.fromkeys(
+    ("total_bytes", "available_bytes", "cached_bytes", "dirty_bytes", "swap_used_bytes", "free_bytes", "shared_bytes"), "Int64"
+)
+MOUNT_COLUMNS = {"path": "str", "source": "str", "fstype": "str", "kind": "str"}
+
+
+@dataclass(slots=True)
+class _Gathered:
+    facts: list[Fact] = field(default_factory=list)
+    memory: list[dict[str, int | None]] = field(default_factory=list)
+    mounts: list[Mount] = field(default_factory=list)
+    not_understood: list[NotUnderstood] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
 
 @probe
 @dataclass(frozen=True)
 class Memory:
-    """Free memory and page cache, CPUs that may be used, load, cgroup limits, and the mount that holds the data.
+    """Free memory and page cache, the CPUs and memory that the training may use, the load, and the mount of its data.
 
-    Equivalent: ``cat /proc/meminfo /proc/PID/mounts /proc/loadavg``. The mounts are those that the training sees (its own mount
-    namespace where it runs in a container). ``path``: the data folder; None takes the one that was found.
+    Equivalent: ``cat /proc/meminfo /proc/PID/mounts /proc/PID/cgroup /proc/loadavg; df -P DATA``. Mounts and limits are those
+    of the training's own process where one is known (its container), else those of the login. ``path``: the data folder; None
+    takes the one that was found.
 
-    Tables: ``memory`` (one row, bytes), ``mounts`` (path source fstype). Facts: page_cache_bytes, memory_total_bytes,
-    memory_limit_bytes (cgroup), cpu_count, cpus_allowed, cpu_quota_cores, load_1min, data_mount_type, data_mount_source.
+    Tables: ``memory`` (one row: total_bytes available_bytes cached_bytes dirty_bytes swap_used_bytes free_bytes shared_bytes),
+    ``mounts`` (path source fstype kind), kind being local, network, overlay, memory or fuse (unknown); a volume of a cloud
+    looks local. Facts: page_cache_bytes (Cached less Shmem: what of it can hold files of a disk), memory_total_bytes,
+    memory_limit_bytes, cpu_count, cpus_allowed, cpu_quota_cores, cpu_throttled_fraction, load_1min, data_mount_type,
+    data_mount_source, data_mount_kind, data_mount_free_bytes, data_mount_used_pct.
     """
 
     path: str | None = None
@@ -59,10 +99,11 @@ class Memory:
     name: ClassVar[str] = "memory"
     cost: ClassVar[Cost] = Cost.READ_ONLY
     equivalent: ClassVar[str] = "cat /proc/meminfo /proc/PID/mounts /proc/loadavg /sys/fs/cgroup/cpu.max"
+    reads: ClassVar[tuple[str, ...]] = ("meminfo", "free")
 
     @property
     def budget_s(self) -> float:
-        return 10.0
+        return 15.0
 
     def collect(self, host: Host, known: Evidence, stop: threading.Event | None = None) -> tuple[CommandResult, ...]:
         job = known.number("job_pid")
@@ -71,113 +112,129 @@ class Memory:
         return (host.run(SCRIPT, str(int(job)) if job else "self", path, timeout_s=self.budget_s, stop=stop),)
 
     def read(self, results: tuple[CommandResult, ...]) -> Parsed:
-        facts: list[Fact] = []
-        problems: list[str] = []
-        odd: list[NotUnderstood] = []
-        memory: list[dict[str, object]] = []
-        mounts: list[dict[str, object]] = []
+        gathered = _Gathered()
         for result in results:
             pieces = parts(result.text)
-            memory += _meminfo(part(pieces, "meminfo") or "", facts)
-            mounts += _mounts(part(pieces, "mounts") or "", odd)
-            _cpus(part(pieces, "cpus") or "", facts)
-            _cgroup(part(pieces, "cgroup") or "", facts)
-            _data_mount((part(pieces, "path") or "").strip(), mounts, facts)
-            if not memory:
-                problems.append(f"{result.host} has no readable /proc/meminfo: memory and page cache stay blind")
+            if part(pieces, "meminfo") is None:
+                _add_pasted(gathered, result)
+            else:
+                _add_own(gathered, result, pieces)
             if cut := why_cut_short(result):
-                problems.append(cut)
+                gathered.problems.append(cut)
+        rows = [{"path": each.path, "source": each.source, "fstype": each.fstype, "kind": each.kind} for each in gathered.mounts]
         return Parsed(
-            summary=_summary(facts),
-            facts=tuple(facts),
-            tables={"memory": frame(memory, MEMORY_COLUMNS), "mounts": frame(mounts, MOUNT_COLUMNS)},
-            not_understood=tuple(odd),
-            problems=tuple(problems),
+            summary=_summary(gathered),
+            facts=tuple(gathered.facts),
+            tables={"memory": frame(gathered.memory[-1:], MEMORY_COLUMNS), "mounts": frame(rows, MOUNT_COLUMNS)},
+            not_understood=tuple(gathered.not_understood),
+            problems=tuple(dict.fromkeys(gathered.problems)),
         )
 
 
-def _summary(facts: list[Fact]) -> str:
-    known = {fact.name: fact.value for fact in facts}
-    total, cache = known.get("memory_total_bytes"), known.get("page_cache_bytes")
-    said = []
-    if isinstance(total, int) and isinstance(cache, int):
-        said.append(f"page cache {cache / 1e9:.0f} GB of {total / 1e9:.0f} GB")
-    if known.get("data_mount_type"):
-        said.append(f"data on {known['data_mount_type']}")
-    return ", ".join(said) or "no memory figures"
+def _add_own(gathered: _Gathered, result: CommandResult, pieces: list[tuple[str, str]]) -> None:
+    own = part(pieces, "own_mounts")
+    mounts = read_mounts(part(pieces, "mounts") or own or "", gathered.not_understood)
+    gathered.mounts.extend(mounts)
+    whose = "this login" if own is not None or "diag_kit self" in result.command else "the training"
+    if own is not None:
+        gathered.problems.append(f"the training's mounts on {result.host} may not be read: those of this login stand in")
+    _add_meminfo(gathered, part(pieces, "meminfo") or "")
+    if not gathered.memory:
+        gathered.problems.append(f"{result.host} has no readable /proc/meminfo: memory and page cache stay blind")
+    gathered.facts.extend(cpu_facts(part(pieces, "cpus") or "", whose))
+    gathered.facts.extend(cgroup_facts(part(pieces, "cgroup") or "", whose))
+    _add_data_mount(gathered, pieces, mounts)
 
 
-def _meminfo(text: str, facts: list[Fact]) -> list[dict[str, object]]:
+def _add_data_mount(gathered: _Gathered, pieces: list[tuple[str, str]], mounts: list[Mount]) -> None:
+    given = (part(pieces, "path") or "").strip()
+    if not given:
+        return
+    answer = (part(pieces, "resolved") or "").strip()
+    space = (part(pieces, "space") or "").split()
+    if answer == "hung":
+        gathered.problems.append(f"{show(given)} did not answer within 5 s: its mount hangs")
+    elif part(pieces, "space") is not None and not space:
+        gathered.problems.append(f"{show(given)} is not there, may not be read, or hangs: its mount is told from the path alone")
+    mount = holder(answer if answer.startswith("/") else given, mounts)
+    if mount is None:
+        return
+    source = f"mount {mount.path} that holds {given}"
+    gathered.facts.append(Fact("data_mount_type", mount.fstype, source))
+    gathered.facts.append(Fact("data_mount_source", mount.source, source))
+    gathered.facts.append(Fact("data_mount_kind", mount.kind, source))
+    numbers = [whole(word) for word in space[-5:-2]]
+    if len(numbers) == 3 and (total := numbers[0]) and (free := numbers[2]) is not None:
+        gathered.facts.append(Fact("data_mount_free_bytes", free * 1024, f"df of {given}", "bytes"))
+        gathered.facts.append(Fact("data_mount_used_pct", round(100 - 100 * free / total, 2), f"df of {given}", "%"))
+
+
+def _add_meminfo(gathered: _Gathered, text: str) -> None:
     kib: dict[str, int] = {}
     for line in text.splitlines():
-        match = re.match(r"^(\w+):\s+(\d{1,15}) kB$", line)
-        if match:
+        if match := re.match(r"^(\w+):\s+(\d{1,15}) kB$", line.strip()):
             kib.setdefault(match[1], int(match[2]))
     if "MemTotal" not in kib:
-        return []
+        return
     swap = kib["SwapTotal"] - kib["SwapFree"] if {"SwapTotal", "SwapFree"} <= kib.keys() else None
-    facts.append(Fact("memory_total_bytes", kib["MemTotal"] * 1024, "/proc/meminfo", "bytes"))
+    values = (
+        *(kib.get(name) for name in ("MemTotal", "MemAvailable", "Cached", "Dirty")),
+        swap,
+        kib.get("MemFree"),
+        kib.get("Shmem"),
+    )
+    gathered.memory.append({name: None if v is None else v * 1024 for name, v in zip(MEMORY_COLUMNS, values, strict=True)})
+    gathered.facts.append(Fact("memory_total_bytes", kib["MemTotal"] * 1024, "/proc/meminfo MemTotal", "bytes"))
     if "Cached" in kib:
-        facts.append(Fact("page_cache_bytes", kib["Cached"] * 1024, "/proc/meminfo", "bytes"))
-    values = (kib["MemTotal"], kib.get("MemAvailable"), kib.get("Cached"), kib.get("Dirty"), swap)
-    return [{name: None if v is None else v * 1024 for name, v in zip(MEMORY_COLUMNS, values, strict=True)}]
+        files = max(0, kib["Cached"] - kib.get("Shmem", 0)) * 1024
+        source = "/proc/meminfo Cached less Shmem" if "Shmem" in kib else "/proc/meminfo Cached"
+        gathered.facts.append(Fact("page_cache_bytes", files, source, "bytes"))
 
 
-def _mounts(text: str, odd: list[NotUnderstood]) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.split(" ")
-        if len(words) < 4:
-            if line.strip():
-                odd.append(NotUnderstood(f"mounts line {number}", line[:200], "fewer than four fields"))
-            continue
-        if words[2] not in _PSEUDO:
-            source, path = (_ESCAPE.sub(lambda found: chr(int(found[1], 8)), word) for word in words[:2])
-            rows.append({"path": path, "source": source, "fstype": words[2]})
-    return rows
+def _add_pasted(gathered: _Gathered, result: CommandResult) -> None:
+    _add_meminfo(gathered, result.text)
+    if not gathered.memory:
+        _add_free(gathered, result.text)
+    if not gathered.memory:
+        gathered.problems.append(f"no memory figures could be read from {show(result.command)}")
 
 
-def _cpus(text: str, facts: list[Fact]) -> None:
-    lines = text.splitlines()
-    if lines and (count := whole(lines[0])):
-        facts.append(Fact("cpu_count", count, "/proc/cpuinfo"))
-    for line in lines:
-        if line.startswith("Cpus_allowed_list:") and (allowed := _list_size(line.partition(":")[2].strip())):
-            facts.append(Fact("cpus_allowed", allowed, "/proc/PID/status"))
-        load = re.match(r"^(\d{1,7}\.\d\d) \d", line)
-        if load:
-            facts.append(Fact("load_1min", float(load[1]), "/proc/loadavg"))
-
-
-def _list_size(text: str) -> int | None:
-    """CPUs in a list such as 0-3,8: 5."""
-    total = 0
-    for piece in text.split(","):
-        match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", piece)
-        if not match:
-            return None
-        total += int(match[2] or match[1]) - int(match[1]) + 1
-    return total if total > 0 else None
-
-
-def _cgroup(text: str, facts: list[Fact]) -> None:
+def _add_free(gathered: _Gathered, text: str) -> None:
+    """The table of ``free``: in KiB, or with a letter for the unit (-h). Whole MiB or GiB (-m, -g) print no unit: not guessed."""
+    head: list[str] = []
     for line in text.splitlines():
         words = line.split()
-        if len(words) == 2 and words[0] == "memory.max" and (limit := whole(words[1])):
-            facts.append(Fact("memory_limit_bytes", limit, "cgroup memory.max", "bytes"))
-        if len(words) == 3 and words[0] == "cpu.max" and (quota := whole(words[1])) and (period := whole(words[2])):
-            facts.append(Fact("cpu_quota_cores", round(quota / period, 3), "cgroup cpu.max", "cores"))
+        if words[:3] == ["total", "used", "free"]:
+            head = words
+        elif head and words[:1] == ["Mem:"] and len(words) == len(head) + 1:
+            sizes = dict(zip(head, map(_size, words[1:]), strict=True))
+            if all(sizes.get(name) is not None for name in ("total", "used", "free")) and (sizes["total"] or 0) >= 2**28:
+                cached = sizes.get("buff/cache", sizes.get("cached"))
+                values = (sizes["total"], sizes.get("available"), cached, None, None, sizes["free"], sizes.get("shared"))
+                gathered.memory.append(dict(zip(MEMORY_COLUMNS, values, strict=True)))
+                gathered.facts.append(Fact("memory_total_bytes", sizes["total"], "free", "bytes"))
 
 
-def _data_mount(path: str, mounts: list[dict[str, object]], facts: list[Fact]) -> None:
-    if not path.startswith("/"):
-        return
-    holders = [row for row in mounts if PurePosixPath(path).is_relative_to(str(row["path"]))]
-    if not holders:
-        return
-    longest = max(len(str(row["path"])) for row in holders)
-    mount = [row for row in holders if len(str(row["path"])) == longest][-1]  # a later mount hides an earlier one
-    kind = str(mount["fstype"])
-    network = kind in NETWORK or kind.startswith("fuse.")
-    facts.append(Fact("data_mount_type", kind, f"mount that holds {path}" + (": over the network" if network else "")))
-    facts.append(Fact("data_mount_source", str(mount["source"]), f"mount that holds {path}"))
+def _size(text: str) -> int | None:
+    match = re.fullmatch(r"(\d{1,12}(?:[.,]\d{1,3})?)([KMGTP]?)i?B?", text)
+    if not match:
+        return None
+    power = {"": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}[match[2]]
+    return int(float(match[1].replace(",", ".")) * 1024**power)
+
+
+def _summary(gathered: _Gathered) -> str:
+    known = {fact.name: fact.value for fact in gathered.facts}
+    said = []
+    total, cache = known.get("memory_total_bytes"), known.get("page_cache_bytes")
+    if isinstance(total, int):
+        said.append(
+            f"{total / 1e9:.0f} GB memory" + (f", {cache / 1e9:.0f} GB of it page cache" if isinstance(cache, int) else "")
+        )
+    if known.get("data_mount_type"):
+        said.append(f"data on {known['data_mount_type']} ({known['data_mount_kind']})")
+    if "cpu_quota_cores" in known:
+        said.append(f"CPU quota {known['cpu_quota_cores']} cores")
+    elif "cpus_allowed" in known:
+        said.append(f"{known['cpus_allowed']} CPUs allowed, load {known.get('load_1min', '?')}")
+    return ", ".join(said) or (gathered.problems[0] if gathered.problems else "no memory figures")
