@@ -55,7 +55,9 @@ class FailedCommand:
 class Recording:
     """What is saved and opened. ``extra`` may repeat results of the ledger; saving stores each once.
 
-    ``created`` None means now, at saving. ``redactions``, ``kept``, ``kit_version`` and ``format_version`` are filled by opening.
+    ``created`` None means now, at saving. ``hosts`` are the names as the user gave them; saving takes those of the hosts
+    that answered, if any did, because a folder of files or a recording has a name but is no host. ``redactions``, ``kept``,
+    ``kit_version`` and ``format_version`` are filled by opening.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -79,8 +81,9 @@ class Recording:
 
     @property
     def results(self) -> tuple[CommandResult, ...]:
-        """Every command with its output, of the ledger and beside it, in the order in which they were started."""
-        return tuple(sorted([*_ledger_results(self.entries), *self.extra], key=lambda result: result.started))
+        """Every command with its output, of the ledger and beside it, once each, in the order in which they were started."""
+        every = {_identity(result): result for result in [*_ledger_results(self.entries), *self.extra]}
+        return tuple(sorted(every.values(), key=lambda result: result.started))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +105,11 @@ def save(path: str | Path, recording: Recording, *, redactor: Redactor | None = 
     oldest first, with a warning. Raises BadInput if something cannot be saved or the path not written.
     """
     target = Path(path)
-    redactor = redactor if redactor is not None else Redactor()
+    redactor = redactor if redactor is not None else Redactor(keep=recording.kept)
     if recording.provenance not in PROVENANCES:
         raise BadInput(f"unknown provenance {recording.provenance!r}", next_step=f"choose one of {', '.join(PROVENANCES)}")
     extra, left_out = _bounded(_beside_ledger(recording), recording.entries)
-    whole = dataclasses.replace(recording, extra=extra, created=recording.created or datetime.now(UTC))
+    whole = dataclasses.replace(recording, extra=extra, hosts=_hosts(recording), created=recording.created or datetime.now(UTC))
     before = Counter(redactor.counts)
     redactor.learn_record(whole)
     clean = redactor.record(whole)
@@ -191,16 +194,16 @@ def _ledger_results(entries: tuple[Entry, ...]) -> list[CommandResult]:
     return [result for entry in entries if isinstance(entry, Observation) for result in entry.results]
 
 
+def _hosts(recording: Recording) -> tuple[str, ...]:
+    answered = [result.host for result in recording.results] + [failure.host for failure in recording.failures]
+    return tuple(dict.fromkeys(answered)) or recording.hosts
+
+
 def _beside_ledger(recording: Recording) -> list[CommandResult]:
-    """The extra results that are not in the ledger already, each as often as it was asked."""
-    seen = Counter(_identity(result) for result in _ledger_results(recording.entries))
-    beside = []
-    for result in recording.extra:
-        if seen[_identity(result)] > 0:
-            seen[_identity(result)] -= 1
-        else:
-            beside.append(result)
-    return beside
+    """The extra results that are not in the ledger already. A result that was replayed is still the same one."""
+    ledger = {_identity(result) for result in _ledger_results(recording.entries)}
+    beside = {_identity(result): result for result in recording.extra}
+    return [result for identity, result in beside.items() if identity not in ledger]
 
 
 def _identity(result: CommandResult) -> tuple[Any, ...]:

@@ -148,13 +148,14 @@ def _series(column: dict[str, Any]) -> pd.Series[Any]:
         if not all(value is None or isinstance(value, str) for value in values):
             raise ValueError("a text column with something that is not text")
         kind: Any = "str" if dtype == "str" else pd.StringDtype(_STRING_STORAGE[dtype])
-        return pd.Series(values, dtype=kind)
+        texts: pd.Series[Any] = pd.Series(values, dtype=kind)
+        return texts
     if times := _TIMES.match(dtype):
         numbers = np.array([np.iinfo("int64").min if value is None else value for value in values], dtype="int64")
-        series = pd.Series(numbers.astype(f"{'M' if times['kind'] == 'datetime' else 'm'}8[{times['unit']}]"))
+        stamps = numbers.astype(f"{'M' if times['kind'] == 'datetime' else 'm'}8[{times['unit']}]")
         if times["zone"]:
-            series = pd.Series(pd.DatetimeIndex(series).tz_localize("UTC").tz_convert(times["zone"]))
-        return series
+            return pd.Series(pd.DatetimeIndex(stamps).tz_localize("UTC").tz_convert(times["zone"]))
+        return pd.Series(stamps)
     if _NULLABLE.match(dtype):
         return _nullable(values, dtype)
     if _PLAIN.match(dtype):

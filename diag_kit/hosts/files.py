@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+import shlex
 import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,12 +16,16 @@ from diag_kit.hosts.protocol import DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_S
 from diag_kit.records import CommandResult
 
 MAX_FILE_BYTES = 64 * 2**20
+MAX_TOTAL_BYTES = 512 * 2**20
 MAX_FILES = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One file: ``name`` relative to the folder, its kind ("mixed" when a terminal session holds several), its bytes, its parts."""
+    """One file: ``name`` relative to the folder, its kind ("mixed" when it holds several), its bytes, its parts.
+
+    Text that Windows wrote as UTF-16 is held as UTF-8, so that every parser can read it.
+    """
 
     path: Path
     name: str
@@ -26,6 +33,7 @@ class Document:
     data: bytes
     parts: tuple[Part, ...] = ()
     truncated: bool = False
+    modified: datetime = datetime(1970, 1, 1, tzinfo=UTC)
 
     @property
     def text(self) -> str:
@@ -33,9 +41,8 @@ class Document:
 
     def as_result(self, part: Part | None = None) -> CommandResult:
         """As if the file, or a part of it, had been printed on a host: what a probe's parser takes."""
-        when = datetime.fromtimestamp(self.path.stat().st_mtime, UTC) if self.path.exists() else datetime(1970, 1, 1, tzinfo=UTC)
         data = self.data if part is None else part.data
-        return CommandResult("files", f"cat {self.name}", data, b"", 0, when, 0.0, self.truncated)
+        return CommandResult("files", shlex.join(["cat", self.name]), data, b"", 0, self.modified, 0.0, self.truncated)
 
 
 class FilesHost:
@@ -82,37 +89,47 @@ def files(folder: str | Path) -> FilesHost:
         raise BadInput(f"{root} is not a folder", next_step="give a folder with logs, scripts and pasted outputs")
     documents: list[Document] = []
     problems: list[str] = []
-    paths = sorted(path for path in root.rglob("*") if not any(p.startswith(".") for p in path.relative_to(root).parts))
+    visible = (path for path in root.rglob("*") if not any(p.startswith(".") for p in path.relative_to(root).parts))
+    paths = sorted(itertools.islice(visible, MAX_FILES + 1))
+    room = MAX_TOTAL_BYTES
     for path in paths[:MAX_FILES]:
-        _take(root.resolve(), path, documents, problems)
+        room -= _take(root, path, min(room, MAX_FILE_BYTES), documents, problems)
     if len(paths) > MAX_FILES:
-        problems.append(f"only the first {MAX_FILES} of {len(paths)} files were read")
+        problems.append(f"only {MAX_FILES} files of this folder were read; it holds more")
     if not documents:
         raise BadInput(f"{root} holds no readable file", where="; ".join(problems), next_step="put logs and outputs there")
     return FilesHost(root, tuple(documents), tuple(problems))
 
 
-def _take(root: Path, path: Path, documents: list[Document], problems: list[str]) -> None:
-    name = path.name
+def _take(root: Path, path: Path, limit: int, documents: list[Document], problems: list[str]) -> int:
+    """Read one file into ``documents``, or say in ``problems`` why not. Returns how many bytes are held."""
+    name = path.relative_to(root).as_posix()
     try:
-        if path.is_dir():
-            return
-        if not path.resolve().is_relative_to(root):
-            problems.append(f"{path.name} is a link out of the folder and was not followed")
-            return
+        if path.is_dir() and not path.is_symlink():
+            return 0
+        if not path.resolve().is_relative_to(root.resolve()):
+            problems.append(f"{name} is a link out of the folder and was not followed")
+            return 0
         if not path.is_file():
-            problems.append(f"{path.name} is not a regular file and was not read")
-            return
-        name = path.resolve().relative_to(root).as_posix()
+            problems.append(f"{name} is not a regular file and was not read")
+            return 0
         with path.open("rb") as opened:
-            data = opened.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        problems.append(f"{name} could not be read: {error.strerror or error}")
-        return
-    truncated = len(data) > MAX_FILE_BYTES
-    if truncated:
-        problems.append(f"only the first {MAX_FILE_BYTES // 2**20} MiB of {name} were read")
-    data = data[:MAX_FILE_BYTES]
+            data = opened.read(limit + 1)
+            modified = datetime.fromtimestamp(os.fstat(opened.fileno()).st_mtime, UTC)
+    except (OSError, RuntimeError, ValueError, OverflowError) as error:  # RuntimeError: a link that leads to itself
+        problems.append(f"{name} could not be read: {getattr(error, 'strerror', None) or error}")
+        return 0
+    if truncated := len(data) > limit:
+        problems.append(f"only the first {limit / 2**20:.0f} MiB of {name} were read")
+    data = _as_utf8(data[:limit])
     parts = split_parts(data, name)
     kind = parts[0].kind if len(parts) == 1 else "mixed"
-    documents.append(Document(path, name, kind if parts else kind_of(data, name), data, parts, truncated))
+    documents.append(Document(path, name, kind if parts else kind_of(data, name), data, parts, truncated, modified))
+    return len(data)
+
+
+def _as_utf8(data: bytes) -> bytes:
+    """Without the mark at the start; UTF-16 (PowerShell's ``>``) as UTF-8."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace").encode("utf-8", "replace")
+    return data.removeprefix(b"\xef\xbb\xbf")

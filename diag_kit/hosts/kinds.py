@@ -6,18 +6,24 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 
 LOOK_BYTES = 256 * 1024
 """How much of the start of a text is looked at."""
+MAX_PARTS = 500
+"""A text with more prompts than that is no terminal session."""
 _PROMPT = re.compile(
-    r"^(?:\([\w.-]+\) )?(?:[\w.-]+@[\w.-]+[: ][^\n$#]{0,80}[$#]|\[[\w.-]+@[\w.-]+ [^\]\n]{0,80}\][$#]|root@[\w.-]+:[^\n]{0,80}#|\$|>>>) (\S.*)$"
+    r"^(?:\([\w.-]+\) )?(?:[\w.-]+@[\w.-]+[: ][^\n$#]{0,80}[$#]|\[[\w.-]+@[\w.-]+ [^\]\n]{0,80}\][$#]"
+    r"|root@[\w.-]+:[^\n]{0,80}#|\$|>>>) (\S.*)$"
 )
+_HEADING = re.compile(r"^==> (\S.*) <==$")
+"""What ``head`` and ``tail`` print above each of several files."""
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A section of one kind in a pasted text: its first line (from 1), its bytes, and the command of the prompt before it."""
+    """A section of one kind in a pasted text: its first line (from 1), its bytes, and the command or file name above it."""
 
     kind: str
     line: int
@@ -25,18 +31,9 @@ class Part:
     command: str = ""
 
 
-def _has(pattern: str, least: int = 1) -> Callable[[str], bool]:
-    compiled = re.compile(pattern, re.M)
-
-    def matches(text: str) -> bool:
-        found = 0
-        for _ in compiled.finditer(text):
-            found += 1
-            if found >= least:
-                return True
-        return False
-
-    return matches
+def _has(pattern: str, least: int = 1, flags: int = 0) -> Callable[[str], bool]:
+    compiled = re.compile(pattern, re.M | flags)
+    return lambda text: sum(1 for _ in islice(compiled.finditer(text), least)) >= least
 
 
 def _is_json_iostat(text: str) -> bool:
@@ -50,29 +47,45 @@ def _is_config(text: str) -> bool:
 
 
 _PYTHON = _has(r"^(?:import \w|from [\w.]+ import |def \w+\(|class \w+[(:]|@\w[\w.]*|if __name__ ==)", 2)
+_METRIC = re.compile(r"loss\b\W{0,6}[\d.]|'lr':|\d%\||\bit/s\b|\ds/it\b", re.I)
 _LOG = _has(
-    r"\bloss\b\W{0,6}[\d.]|'lr':|\blr[=:]|\b(?:global_)?step[=: ]+\d|\bepoch\W{0,3}\d|\d+%\||\bit/s\b|s/it\b|Num examples|Started distributed"
-    r"|Train (?:files|batches)|train_loss|\[rank\s?\d+\]|iteration\s+\d+/|\bNCCL (?:INFO|WARN)|Total (?:training|optimization) steps",
-    1,
+    r"\bloss\b\W{0,6}[\d.]|'lr':|\blr[=:]|\b(?:global_)?step[=: ]+\d|\bepoch\W{0,3}\d|\d%\||\bit/s\b|s/it\b|train_loss"
+    r"|\bNum examples|\bStarted distributed|\bTrain (?:files|batches)|\[rank\s?\d+\]|\biteration\s+\d+/"
+    r"|\bNCCL (?:INFO|WARN)|\bTotal (?:training|optimization) steps"
+    r"|^Traceback \(most recent call last\)|^[A-Za-z_.]{1,80}Error: |CUDA (?:out of memory|error)",
+    flags=re.I,
 )
 
+# Blanks at a line's start are [ \t]*, never \s*: that would run over line ends, and a file of blank lines would take for ever.
 _KINDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("iostat", _is_json_iostat),
-    ("iostat", _has(r"^Device:?\s+.*(?:r/s|tps|rkB/s|kB_read/s)")),
-    ("nvidia_smi_csv", _has(r"^(?:#\s*)?[a-z_.]+(?: \[\S+\])?, .*(?:utilization|memory\.|power\.|uuid|index|pid)")),
-    ("nvidia_smi_table", _has(r"\| NVIDIA-SMI [\d.]+|^\|\s+\d+\s+\S.*\| *[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:")),
-    ("nvidia_smi_query", _has(r"^=+\s*NVSMI LOG\s*=+|<nvidia_smi_log>")),
-    ("nvidia_smi_dmon", _has(r"^#\s*gpu\s+(?:pwr|pid|sm)\b")),
-    ("topo", _has(r"^\s*(?:\x1b\[\d+m)?\s*GPU0\s+(?:GPU1|NIC0|CPU Affinity)|^GPU0\s+X\s")),
+    ("iostat", _has(r"^Device:?[ \t]+.*(?:r/s|tps|rkB/s|kB_read/s)")),
+    (
+        "nvidia_smi_csv",
+        _has(r"^(?:#[ \t]*)?[a-z_.]+(?: \[\S+\])?, .*(?:utilization|memory\.|power\.|uuid|index|pid|pcie\.|clocks)"),
+    ),
+    ("nvidia_smi_csv", _has(r"^index, (?:pcie|clocks|temperature|name|fan|ecc|pstate)")),
+    ("nvidia_smi_table", _has(r"\| NVIDIA-SMI [\d.]+|^\|[ \t]+\d+[ \t]+\S.*\| *[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:")),
+    (
+        "nvidia_smi_query",
+        _has(r"^=+[ \t]*NVSMI LOG[ \t]*=+|<nvidia_smi_log>|^GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d[ \t\r]*$"),
+    ),
+    ("nvidia_smi_dmon", _has(r"^#[ \t]*gpu[ \t]+(?:pwr|pid|sm)\b")),
+    ("topo", _has(r"^[ \t]*GPU0[ \t]+(?:GPU1|NIC0|CPU Affinity)|^GPU0[ \t]+X[ \t]")),
     ("py_spy", _has(r"^Process \d+: .*|^Thread (?:0x[0-9A-Fa-f]+|\d+) \((?:active|idle)", 2)),
-    ("dmesg", _has(r"^\[\s*\d+\.\d{6}\] \w|NVRM: Xid", 2)),
+    ("dmesg", _has(r"NVRM: Xid")),
+    ("dmesg", _has(r"^\[[ \t]*\d+\.\d{6}\] \w", 2)),
     ("top", _has(r"^top - \d|^Mem: \d+K used")),
-    ("ps", _has(r"^\s*(?:USER\s+PID|PID\s+(?:PPID|USER|TTY|STAT)|UID\s+PID|F\s+S\s+UID)\b")),
-    ("free", _has(r"^\s+total\s+used\s+free\s+shared")),
-    ("vmstat", _has(r"^\s*r\s+b\s+swpd\s+free")),
-    ("df", _has(r"^Filesystem\s+.*(?:Use%|IUse%|Capacity)")),
+    ("ps", _has(r"^[ \t]*(?:USER[ \t]+PID|PID[ \t]+(?:PPID|USER|TTY|STAT)|UID[ \t]+PID|F[ \t]+S[ \t]+UID)\b")),
+    ("ps", _has(r"^[ \t]*PID\b.*\b(?:COMMAND|CMD|ARGS)[ \t]*$")),
+    ("free", _has(r"^[ \t]+total[ \t]+used[ \t]+free[ \t]+shared")),
+    ("vmstat", _has(r"^[ \t]*r[ \t]+b[ \t]+swpd[ \t]+free")),
+    ("df", _has(r"^Filesystem[ \t]+.*(?:Use%|IUse%|Capacity)")),
     ("lspci", _has(r"LnkSta:|^[0-9a-f]{2}:[0-9a-f]{2}\.\d (?:3D|VGA|PCI)")),
-    ("meminfo", _has(r"^MemTotal:\s+\d+ kB")),
+    ("meminfo", _has(r"^MemTotal:[ \t]+\d+ kB")),
+    ("proc_status", _has(r"^(?:Name|Threads|VmRSS|Cpus_allowed_list|voluntary_ctxt_switches):\t", 2)),
+    ("profile", _has(r"Self CPU %|^[ \t]*ncalls[ \t]+tottime")),
+    ("uptime", _has(r"^[ \t]*\d\d:\d\d:\d\d up .*load average: ")),
 )
 KINDS: tuple[str, ...] = tuple(
     dict.fromkeys([*(kind for kind, _ in _KINDS), "training_log", "python_source", "config", "table", "text", "binary", "empty"])
@@ -89,6 +102,8 @@ def kind_of(data: bytes, name: str = "") -> str:
     text = _ANSI.sub("", head.decode("utf-8", "replace"))
     if name.endswith(".py") and _parses_or_looks_like_python(text):
         return "python_source"
+    if _mostly_metrics(text):  # a script that prints nvidia-smi first still writes a training log
+        return "training_log"
     for kind, matches in _KINDS:
         if matches(text):
             return kind
@@ -99,6 +114,12 @@ def kind_of(data: bytes, name: str = "") -> str:
     if _LOG(text):
         return "training_log"
     return "config" if _is_config(text) or _is_json(text) else "text"
+
+
+def _mostly_metrics(text: str) -> bool:
+    lines = [line for line in re.split(r"[\r\n]+", text) if line.strip()]
+    metrics = sum(bool(_METRIC.search(line[:2000])) for line in lines)
+    return metrics >= 3 and metrics >= 0.3 * len(lines)
 
 
 def _parses_or_looks_like_python(text: str) -> bool:
@@ -140,8 +161,8 @@ def split_parts(data: bytes, name: str = "") -> tuple[Part, ...]:
     if len(data) > 4 * 2**20 or kind_of(data, name) in ("binary", "empty", "python_source"):
         return (Part(kind_of(data, name), 1, data),)
     lines = data.split(b"\n")
-    prompts = [(i, found[1]) for i, line in enumerate(lines) if (found := _PROMPT.match(line[:400].decode("utf-8", "replace")))]
-    if not prompts or (len(prompts) < 2 and prompts[0][0] > 0):
+    prompts = [(at, command) for at, line in enumerate(lines) if (command := _command_above(line))]
+    if not prompts or len(prompts) > MAX_PARTS or (len(prompts) < 2 and prompts[0][0] > 0):
         return (Part(kind_of(data, name), 1, data),)
     found_parts = []
     if prompts[0][0] > 0 and any(line.strip() for line in lines[: prompts[0][0]]):
@@ -151,3 +172,10 @@ def split_parts(data: bytes, name: str = "") -> tuple[Part, ...]:
         body = b"\n".join(lines[start + 1 : end])
         found_parts.append(Part(kind_of(body), start + 2, body, command.strip()))
     return tuple(found_parts)
+
+
+def _command_above(line: bytes) -> str:
+    """The command of a prompt, or the file name of a ``==> NAME <==`` heading; empty for any other line."""
+    text = line[:400].decode("utf-8", "replace").rstrip("\r")
+    found = _PROMPT.match(text) or _HEADING.match(text)
+    return found[1].strip() if found else ""

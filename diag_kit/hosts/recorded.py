@@ -65,6 +65,8 @@ class RecordingHost:
         except (Cancelled, NotRecorded):
             raise
         except DiagError as error:
+            if self.inner.kind == "recorded":  # it is in that recording already
+                raise
             self._keep_failure(error, render(script, arguments), started, time.monotonic() - begun)
             raise
         self._keep(result)
@@ -100,7 +102,8 @@ class RecordedHost:
         self.name = name
         self.pace = pace
         self._answers: dict[str, list[CommandResult | FailedCommand]] = defaultdict(list)
-        for answer in sorted((*recording.results, *recording.failures), key=lambda each: each.started):
+        answers: list[CommandResult | FailedCommand] = [*recording.results, *recording.failures]
+        for answer in sorted(answers, key=lambda each: each.started):
             self._answers[answer.command].append(answer)
         self._asked: dict[str, int] = defaultdict(int)
         self._lock = threading.Lock()
@@ -146,8 +149,17 @@ class RecordedHost:
         return NotRecorded(
             f"not recorded: {asked}",
             where=f"{self.name} ({self.about}; it holds {len(self._answers)} commands)",
-            next_step="ask what was recorded, or connect to the live host",
+            next_step=self._held_instead(script) or "ask what was recorded, or connect to the live host",
         )
+
+    def _held_instead(self, script: str) -> str:
+        """With what else the same script was asked: mostly a path or a pid that the recording holds under a pseudonym."""
+        start = render(script, ())
+        others = [command.removeprefix(start).strip() for command in self._answers if command.startswith(start)]
+        if not others:
+            return ""
+        shown = "; ".join(other[:80] or "no argument" for other in others[:3])
+        return f"the same was recorded with: {shown}" + (f" and {len(others) - 3} more" if len(others) > 3 else "")
 
 
 def shipped_recordings() -> tuple[str, ...]:
@@ -168,9 +180,16 @@ def replay(name_or_path: str | Path, pace: Literal["instant", "recorded"] = "ins
         with resources.as_file(resources.files("diag_kit") / "recordings" / (text + SUFFIX)) as path:
             return RecordedHost(open_recording(path), text, pace)
     path = Path(text).expanduser()
-    if not path.is_file():
+    if not _is_file(path):
         raise BadInput(
-            f"there is no recording called {text}",
+            f"there is no recording called {text[:200]!r}",
             next_step=f"give a path, or one of: {', '.join(shipped_recordings()) or 'none is shipped'}",
         )
     return RecordedHost(open_recording(path), path.name.removesuffix(SUFFIX), pace)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name too long for a path, or with a NUL
+        return False
