@@ -200,7 +200,7 @@ def _add_pasted(gathered: _Gathered, result: CommandResult) -> None:
 
 
 def _add_free(gathered: _Gathered, text: str) -> None:
-    """The table of ``free``: in KiB, or with a letter for the unit (-h). Whole MiB or GiB (-m, -g) print no unit: not guessed."""
+    """The table of ``free``, in KiB or with letters (-h). ``free -m`` prints no unit: what cannot be KiB is not guessed."""
     head: list[str] = []
     for line in text.splitlines():
         words = line.split()
@@ -208,11 +208,15 @@ def _add_free(gathered: _Gathered, text: str) -> None:
             head = words
         elif head and words[:1] == ["Mem:"] and len(words) == len(head) + 1:
             sizes = dict(zip(head, map(_size, words[1:]), strict=True))
-            if all(sizes.get(name) is not None for name in ("total", "used", "free")) and (sizes["total"] or 0) >= 2**28:
-                cached = sizes.get("buff/cache", sizes.get("cached"))
-                values = (sizes["total"], sizes.get("available"), cached, None, None, sizes["free"], sizes.get("shared"))
-                gathered.memory.append(dict(zip(MEMORY_COLUMNS, values, strict=True)))
-                gathered.facts.append(Fact("memory_total_bytes", sizes["total"], "free", "bytes"))
+            total = sizes["total"]
+            bare = words[1].isdigit()
+            if total is None or (bare and not 2**32 <= total <= 2**47):  # 4 GiB to 128 TiB, else MiB, GiB or bytes
+                gathered.not_understood.append(NotUnderstood("free", line[:200], "the unit cannot be told: paste free -h"))
+                continue
+            cached = sizes.get("buff/cache", sizes.get("cached"))
+            values = (total, sizes.get("available"), cached, None, None, sizes.get("free"), sizes.get("shared"))
+            gathered.memory.append(dict(zip(MEMORY_COLUMNS, values, strict=True)))
+            gathered.facts.append(Fact("memory_total_bytes", total, "free", "bytes"))
 
 
 def _size(text: str) -> int | None:

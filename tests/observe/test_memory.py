@@ -87,6 +87,16 @@ def test_the_tightest_limit_of_all_levels_counts() -> None:
     assert {fact.name: fact.value for fact in cgroup_facts(text, "x")} == {"memory_limit_bytes": 1000000, "cpu_quota_cores": 2.0}
 
 
+@pytest.mark.parametrize(
+    ("total", "read_as"), [("527412400", 527412400 * 1024), ("515051", None), ("503", None), ("540070297600", None)]
+)
+def test_free_without_a_unit_is_kib_or_not_guessed(total: str, read_as: int | None) -> None:
+    """free, free -m, free -g and free -b of one machine."""
+    parsed = read(f"       total used free shared buff/cache available\nMem: {total} 1 2 3 4 5\n".encode())
+    assert facts(parsed).get("memory_total_bytes") == read_as
+    assert len(parsed.not_understood) == (read_as is None)
+
+
 def test_the_probe_reads_this_machine(tmp_path: Path) -> None:
     link = tmp_path / "link"
     (tmp_path / "real").mkdir()
