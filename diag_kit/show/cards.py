@@ -40,7 +40,7 @@ from diag_kit.show.html import (
     rows_table,
     section,
 )
-from diag_kit.show.summary import label, one_line, short_note
+from diag_kit.show.summary import brief, label, one_line, short_note
 
 FACTS_SHOWN = 40
 NOT_UNDERSTOOD_SHOWN = 5
@@ -77,7 +77,7 @@ def observation_card(seen: Observation, prefix: str = "") -> Markup:
         id=seen.id,
         probe=label(seen.probe),
         state=state,
-        summary=visible(one_line(seen.parsed.problems[0]) if state == "▨ blind" else seen.parsed.summary, 200),
+        summary=brief(one_line(seen.parsed.problems[0]) if state == "▨ blind" else seen.parsed.summary),
     )
     tone, dashed = (GREY, False) if state == "ok" else (RUST, True)
     return card(head, observation_body(seen), f"{prefix}{seen.id}", tone, dashed)
@@ -89,6 +89,7 @@ def observation_body(seen: Observation) -> Markup:
     given = {name: str(value) for name, value in seen.parameters.items() if value is not None}
     return join(
         (
+            row("seen", parsed.summary if len(parsed.summary) > 140 else ""),
             section("could not be seen", _list(parsed.problems)),
             section(f"not understood: {len(parsed.not_understood)}", _not_understood(seen)),
             section("facts", _facts(seen)),
@@ -243,7 +244,7 @@ def verification_card(tested: Verification, prefix: str = "") -> Markup:
         id=tested.id,
         badge=badge(tested.verdict),
         test=tested.test,
-        measured=visible(tested.measured, 200),
+        measured=brief(tested.measured),
     )
     return card(head, verification_body(tested, prefix), f"{prefix}{tested.id}", TONE[tested.verdict])
 

@@ -78,34 +78,39 @@ def calculated(made: Calculation) -> str:
 
 def hours(value: float) -> str:
     """Hours to a tenth; below one hour in minutes, below one minute in seconds."""
-    if abs(value) >= 1 or value == 0:
-        return f"{number(float(value), places=hour_places(value))} h"
-    if abs(value) * 60 >= 1:
-        return f"{number(value * 60.0, 2)} min"
-    return f"{number(value * 3600.0, 2)} s"
+    scale, unit = _time_unit(abs(value))
+    places = hour_places(value) if unit == "h" else max(0, min(decimals(value * scale, 2), 2))
+    return f"{number(float(value * scale), places=places)} {unit}"
 
 
 def hour_places(value: float) -> int:
-    """A tenth of an hour is as fine as anybody plans, and whole hours above a thousand; small ones keep two digits."""
+    """A tenth of an hour is as fine as anybody plans, and whole hours above a thousand; small ones keep three digits."""
     if value == 0 or abs(value) >= 1000:
         return 0
-    return 1 if abs(value) >= 1 else min(decimals(value, 2), 6)
+    return 1 if abs(value) >= 1 else min(decimals(value), 6)
 
 
 def hours_won(won: HoursWon | None, point: float | None = None) -> str:
-    """``26.4 h (25.2-27.7) of 35.2 h``: the point where one is known, else both bounds; "not known" for None."""
+    """``26.4 h (25.2-27.7) of 35.2 h``: the point where one is known, else both bounds; in minutes for a run of minutes."""
     if won is None:
         return UNKNOWN
     of = f" of {hours(won.total_hours)}" if won.total_hours is not None else ""
-    places = hour_places(max(abs(won.low), abs(won.high)))
-    if won.low == int(won.low) and won.high == int(won.high):
-        places = 0
-    if number(float(won.low), places=places) == number(float(won.high), places=places):
+    scale, unit = _time_unit(max(abs(won.low), abs(won.high)))
+    low, high = won.low * scale, won.high * scale
+    places = 0 if low == int(low) and high == int(high) else hour_places(max(abs(low), abs(high)))
+    if number(low, places=places) == number(high, places=places):
         return f"{hours(won.high)}{of}"
-    bounds = span(won.low, won.high, places)
+    bounds = span(low, high, places)
     if point is not None and won.low <= point <= won.high:
-        return f"{number(float(point), places=places)} h ({bounds}){of}"
-    return f"{bounds} h{of}"
+        return f"{number(float(point) * scale, places=places)} {unit} ({bounds}){of}"
+    return f"{bounds} {unit}{of}"
+
+
+def _time_unit(most_hours: float) -> tuple[float, str]:
+    """Hours, or minutes below one hour, or seconds below one minute: the factor and the unit."""
+    if most_hours >= 1 or most_hours == 0:
+        return 1.0, "h"
+    return (60.0, "min") if most_hours * 60 >= 1 else (3600.0, "s")
 
 
 def point_won(found: Hypothesis) -> float | None:

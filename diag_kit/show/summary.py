@@ -229,8 +229,13 @@ def _gpus_used(evidence: Evidence) -> str:
 
 def short_note(note: str, limit: int = 90) -> str:
     """The first clause of a note, for a line that has no room for all of it."""
-    clause = visible(note.split(";")[0].strip())
-    return clause if len(clause) <= limit else f"{clause[: limit - 1].rstrip()}…"
+    return brief(note.split(";")[0].strip(), limit)
+
+
+def brief(text: str, limit: int = 140) -> str:
+    """As much as a closed card has room for; the open card has it all."""
+    shown = visible(text[: 4 * limit])
+    return shown if len(shown) <= limit else f"{shown[: limit - 1].rstrip()}…"
 
 
 def label(name: str) -> str:
