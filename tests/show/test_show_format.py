@@ -42,7 +42,7 @@ def test_number(value: object, said: str) -> None:
         (4, "ranks", None, "4 ranks"),
         (4, "ranks", Interval(4, 4), "4 ranks"),
         (187, "steps", Interval(186, 188), "187 steps (186-188)"),
-        (-0.4, "h", Interval(-1.5, 0.7), "-0.40 h (-1.50 to 0.70)"),
+        (-0.4, "h", Interval(-1.5, 0.7), "-0.400 h (-1.500 to 0.700)"),
         (None, "h", None, "not known"),
     ],
 )
