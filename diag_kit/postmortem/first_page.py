@@ -17,7 +17,7 @@ from diag_kit.postmortem.document import (
 )
 from diag_kit.postmortem.impact import claimed_line, hours_line, ranks_of, realised, run_hours
 from diag_kit.postmortem.ledger import Finding, Ledger
-from diag_kit.postmortem.wording import STATUS_WORDS, counted, duration, sentence, time_text
+from diag_kit.postmortem.wording import STATUS_WORDS, counted, duration, first_sentence, sentence, time_text
 from diag_kit.records import Cost, Status
 
 OPEN = (Status.CONFIRMED, Status.SUPPORTED, Status.UNDECIDED)
@@ -121,7 +121,8 @@ def _impact(ledger: Ledger) -> tuple[Block, ...]:
             items.append(line(strong("Of this avoidable, as claimed: "), claimed, ", ", code(finding.hypothesis.cause), how))
     note = "These hours are projected for the whole run if nothing changes; they are not hours already spent."
     if ranks is not None:
-        note += f" GPU-hours are hours x {counted(ranks.count, 'rank')}, one GPU each ({ranks.source})."
+        gpu = ", one GPU each" if ranks.unit == "GPU-hours" else "; no GPU was seen"
+        note += f" {ranks.unit[0].upper()}{ranks.unit[1:]} are hours x {counted(ranks.count, 'rank')}{gpu} ({ranks.source})."
         note += "".join(f" Beware: {name} says {count}." for name, count in ranks.others)
     return (Bullets(tuple(items)), Paragraph(line(note)))
 
@@ -136,7 +137,9 @@ def _done(ledger: Ledger) -> Bullets:
         tests = counted(len(ledger.verifications), "deciding test")
         items.append(line(f"{counted(len(ledger.findings), 'possible cause')} weighed, {tests} judged."))
     fixes = [each for each in ledger.with_status(Status.CONFIRMED, Status.SUPPORTED) if each.hypothesis.fix]
-    items += [line("Fix proposed for ", code(each.hypothesis.cause), f": {each.hypothesis.fix}") for each in fixes]
+    items += [
+        line("Fix proposed for ", code(each.hypothesis.cause), f": {first_sentence(each.hypothesis.fix)}") for each in fixes
+    ]
     return Bullets(tuple(items))
 
 

@@ -19,11 +19,12 @@ REALISED = "hours_realised"
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """How many ranks ran, where that is known from, and what contradicts it."""
+    """How many ranks ran, where that is known from, what contradicts it, and what their hours are called."""
 
     count: int
     source: str
     others: tuple[tuple[str, int], ...] = ()
+    unit: str = "GPU-hours"
 
 
 def ranks_of(ledger: Ledger) -> Ranks | None:
@@ -40,7 +41,14 @@ def ranks_of(ledger: Ledger) -> Ranks | None:
         return None
     first = known[0]
     differing = tuple((name, count) for name, count, _ in known[1:] if count != first[1])
-    return Ranks(first[1], f"{first[0]}, {first[2]}", differing)
+    return Ranks(first[1], f"{first[0]}, {first[2]}", differing, "rank-hours" if _without_gpu(ledger) else "GPU-hours")
+
+
+def _without_gpu(ledger: Ledger) -> bool:
+    """True where GPUs were looked for and none was seen, neither by its driver nor with a rank."""
+    ranks = ledger.evidence.table("ranks")
+    with_rank = ranks is not None and "gpu" in ranks and bool(ranks["gpu"].notna().any())
+    return ledger.evidence.observed("gpus") is not None and ledger.evidence.table("gpus") is None and not with_rank
 
 
 def hours_line(value: float, interval: Interval | None, ranks: Ranks | None) -> Line:
@@ -48,8 +56,8 @@ def hours_line(value: float, interval: Interval | None, ranks: Ranks | None) -> 
     hours = quantity(value, "h", interval) + ("" if interval else " (no interval)")
     if ranks is None:
         return line(hours, "; GPU-hours not known: nothing tells the number of ranks")
-    gpu = quantity(value * ranks.count, "GPU-hours", scaled(interval, ranks.count))
-    return line(f"{hours} x {counted(ranks.count, 'rank')} = {gpu}")
+    all_ranks = quantity(value * ranks.count, ranks.unit, scaled(interval, ranks.count))
+    return line(f"{hours} x {counted(ranks.count, 'rank')} = {all_ranks}")
 
 
 def claimed_line(found: Hypothesis, ranks: Ranks | None) -> Line:
@@ -60,14 +68,14 @@ def claimed_line(found: Hypothesis, ranks: Ranks | None) -> Line:
     hours = hours_won(won, point_won(found))
     if ranks is None:
         return line(hours)
-    return line(f"{hours}; {_gpu_hours(won, point_won(found), ranks)}")
+    return line(f"{hours}; {_over_ranks(won, point_won(found), ranks)}")
 
 
-def _gpu_hours(won: HoursWon, point: float | None, ranks: Ranks) -> str:
+def _over_ranks(won: HoursWon, point: float | None, ranks: Ranks) -> str:
     factor = ranks.count
     if point is not None and won.low <= point <= won.high:
-        return quantity(point * factor, "GPU-hours", Interval(won.low * factor, won.high * factor))
-    return f"{span(won.low * factor, won.high * factor)} GPU-hours"
+        return quantity(point * factor, ranks.unit, Interval(won.low * factor, won.high * factor))
+    return f"{span(won.low * factor, won.high * factor)} {ranks.unit}"
 
 
 def run_hours(ledger: Ledger) -> Calculation | None:

@@ -47,7 +47,7 @@ class Ledger:
         self.superseded_by = {
             entry.supersedes: entry.id for entry in case.entries if isinstance(entry, Calculation) and entry.supersedes
         }
-        self._places = {id(entry): place for place, entry in enumerate(case.entries)}
+        self._places = {_key(entry): place for place, entry in enumerate(case.entries)}
         self.findings = tuple(self._finding(each) for each in _latest(case.findings, case.entries))
 
     @property
@@ -72,15 +72,15 @@ class Ledger:
 
     def earlier(self, cause: str) -> tuple[Hypothesis, ...]:
         """The former cards of that cause, oldest first, without the one that stands."""
-        standing = {id(finding.hypothesis) for finding in self.findings}
+        standing = {_key(finding.hypothesis) for finding in self.findings}
         return tuple(
             entry
             for entry in self.entries
-            if isinstance(entry, Hypothesis) and entry.cause == cause and id(entry) not in standing
+            if isinstance(entry, Hypothesis) and entry.cause == cause and _key(entry) not in standing
         )
 
     def _finding(self, hypothesis: Hypothesis) -> Finding:
-        place = self._places.get(id(hypothesis), -1)
+        place = self._places.get(_key(hypothesis), -1)
         later = [
             entry
             for entry in self.entries[place + 1 :]
@@ -157,6 +157,11 @@ def in_one_line(problem: str) -> str:
 def short_problem(problem: str) -> str:
     """The first line of a problem: what happened, without where and the next step."""
     return shortened(problem.split("\n", 1)[0], 120)
+
+
+def _key(entry: Entry) -> str | int:
+    """What tells one entry from another: its id, or the object itself where a ledger gave none."""
+    return getattr(entry, "id", "") or id(entry)
 
 
 def _is_note(entry: Entry) -> bool:

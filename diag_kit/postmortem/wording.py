@@ -47,6 +47,12 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] if first.isalpha() else text
 
 
+def first_sentence(text: str, where: str = "in full under Actions") -> str:
+    """The first sentence of a long text, and where the rest stands."""
+    first, stop, rest = text.partition(". ")
+    return f"{first}. ({where})" if stop and rest else text
+
+
 def shortened(text: str, most: int = 400) -> str:
     """At most that many characters; what was cut is said."""
     if len(text) <= most:
@@ -69,6 +75,7 @@ __all__ = [
     "calculated",
     "counted",
     "duration",
+    "first_sentence",
     "hours_won",
     "number",
     "one_line",

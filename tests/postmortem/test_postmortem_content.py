@@ -263,3 +263,29 @@ def test_what_a_recording_kept_readable_stays_readable() -> None:
 def test_what_was_not_understood_is_counted() -> None:
     assert "O1 log\\_facts: 1 piece" in to_markdown(small_case()) or "O1 log_facts: 1 piece" in to_markdown(small_case())
     assert "Everything that was read was understood." in to_markdown(empty_case())
+
+
+def test_a_ranking_that_copies_its_cards_is_still_the_same_ranking() -> None:
+    old = dataclasses.replace(supported(Status.UNDECIDED), id="H1")
+    new = dataclasses.replace(supported(), id="H2")
+    verdict = Verification("data.dup_no_sampler", "t", {}, "m", Status.REFUTED, "r", id="V1")
+    restated = dataclasses.replace(supported(Status.UNDECIDED), id="H3")
+    given = dataclasses.replace(case(old, new, verdict, restated), ranked=(dataclasses.replace(restated),))
+    book = Ledger(snapshot(given))
+    assert [(each.hypothesis.id, each.status, each.decided_by) for each in book.findings] == [("H3", Status.UNDECIDED, "")]
+    assert [each.id for each in book.earlier("data.dup_no_sampler")] == ["H1", "H2"]
+
+
+def test_where_no_gpu_was_seen_hours_are_rank_hours() -> None:
+    seen = observation("O1", Fact("world_size", 4, "environment"))
+    blind = observation("O2", problems=("no nvidia-smi on this machine",), probe="gpus")
+    impact = section(to_markdown(case(seen, blind, Calculation("run_hours", "f", 10.0, "h", id="C1"))), "Impact")
+    assert "10.0 h (no interval) x 4 ranks = 40.0 rank-hours, C1" in impact
+    assert "no GPU was seen" in impact and "GPU-hours" not in impact
+
+
+def test_page_one_gives_the_first_sentence_of_a_long_fix() -> None:
+    claim = supported(fix="Give it a sampler. Traps: the schedule is built on the old length.")
+    text = to_markdown(case(claim))
+    assert "Give it a sampler. (in full under Actions)" in section(text, "What was done")
+    assert "Traps: the schedule is built on the old length." in section(text, "Actions")
