@@ -5,7 +5,9 @@
 """
 
 from diag_kit.observe.logs.facts import LogFacts
+from diag_kit.observe.logs.grep import GrepCount, GrepLines
 from diag_kit.observe.logs.metrics import LogMetrics
+from diag_kit.observe.logs.rate import LogRate
 from diag_kit.observe.logs.read import read_log
 
-__all__ = ["LogFacts", "LogMetrics", "read_log"]
+__all__ = ["GrepCount", "GrepLines", "LogFacts", "LogMetrics", "LogRate", "read_log"]

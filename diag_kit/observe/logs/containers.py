@@ -44,9 +44,7 @@ def _docker(line: Line, open_parts: dict[str, Line]) -> Iterator[Line]:
     yield from _part(line, str(record.get("stream", "")), text.removesuffix("\n"), stamp, text.endswith("\n"), open_parts)
 
 
-def _part(
-    line: Line, stream: str, text: str, stamp: str, complete: bool, open_parts: dict[str, Line]
-) -> Iterator[Line]:
+def _part(line: Line, stream: str, text: str, stamp: str, complete: bool, open_parts: dict[str, Line]) -> Iterator[Line]:
     begun = open_parts.pop(stream, None)
     if begun is None:
         begun = _stamped(line, text, stamp)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from functools import reduce
 from math import gcd
@@ -141,7 +142,7 @@ def log_every_steps(train: pd.DataFrame) -> int | None:
     distances: list[int] = []
     for _, group in train.groupby(["file", "epoch"], dropna=False, observed=True):
         steps = sorted(set(group["step"].dropna().astype("int64")))
-        distances += [b - a for a, b in zip(steps, steps[1:], strict=False)]
+        distances += [b - a for a, b in itertools.pairwise(steps)]
     counted = Counter(distances)
     if len(distances) < 3:
         return None

@@ -96,7 +96,9 @@ def _bytes(words: Sequence[str], value: float) -> Stated | None:
     return None
 
 
-def _sizes(words: set[str], ordered: Sequence[str], after: set[str], value: float, evaluating: bool, several: bool) -> Stated | None:
+def _sizes(
+    words: set[str], ordered: Sequence[str], after: set[str], value: float, evaluating: bool, several: bool
+) -> Stated | None:
     """Batch sizes, world size, workers, sequence length, parameters."""
     count = _whole(value)
     if any(word.startswith(("accum", "gradacc")) for word in words) and count and not words & {"batch", "loss"} - {"batch"}:
@@ -109,13 +111,18 @@ def _sizes(words: set[str], ordered: Sequence[str], after: set[str], value: floa
     if words & {"nproc"} and count:
         return Stated("world_size", count, "ranks", 1)
     counted = words & {"num", "number", "n", "total", "#"}
-    if counted and count and words & {"process", "gpu", "rank", "replica", "device"} and not words & (SAMPLE | STEP | {"epoch", "per"}):
+    if (
+        counted
+        and count
+        and words & {"process", "gpu", "rank", "replica", "device"}
+        and not words & (SAMPLE | STEP | {"epoch", "per"})
+    ):
         return Stated("world_size", count, "ranks", 1)
-    if {"data", "parallel", "size"} <= words and count or {"dp", "size"} <= words and count:
+    if ({"data", "parallel", "size"} <= words and count) or ({"dp", "size"} <= words and count):
         return Stated("world_size", count or 0, "ranks", 1)
     if "worker" in words and not words & {"suggested", "max", "rank", "id"} and _whole(value, 0) is not None and len(words) <= 5:
         return Stated("num_workers", int(value), "", 2 if counted else 1)
-    if words & {"seq", "sequence", "context", "block", "token"} and words & {"len", "length"} or words >= {"max", "length"}:
+    if (words & {"seq", "sequence", "context", "block", "token"} and words & {"len", "length"}) or words >= {"max", "length"}:
         return Stated("max_seq_len", count, "tokens", 1) if count and not words & {"mean", "avg", "average", "min"} else None
     if words & {"parameter", "param"} and count and value >= 1000 and not words & {"group", "frozen", "non"}:
         return Stated("trainable_parameters" if "trainable" in words | after else "parameters", count, "")
@@ -125,20 +132,35 @@ def _sizes(words: set[str], ordered: Sequence[str], after: set[str], value: floa
 def _batch_size(words: set[str], count: int | None, evaluating: bool) -> Stated | None:
     if not count or words & VAL or evaluating:
         return None
-    if words & {"per", "instantaneous", "local", "micro", "mbs"} or words & {"device", "gpu", "rank"} and "total" not in words:
+    if words & {"per", "instantaneous", "local", "micro", "mbs"} or (words & {"device", "gpu", "rank"} and "total" not in words):
         return Stated("batch_size_per_rank", count, "samples")
     if words & {"global", "total", "effective", "overall", "gbs"}:
         return Stated("global_batch_size", count, "samples")
     return Stated("batch_size_per_rank", count, "samples", 1)
 
 
-def _schedule(words: set[str], ordered: Sequence[str], after: set[str], value: float, evaluating: bool, several: bool) -> Stated | None:
+def _schedule(
+    words: set[str], ordered: Sequence[str], after: set[str], value: float, evaluating: bool, several: bool
+) -> Stated | None:
     """Steps, epochs, learning rate, logging interval, resume."""
     if any(word.startswith("warm") for word in words):
         count = _whole(value, 0)
         return Stated("warmup_steps", count, "steps") if count is not None and words & STEP and "ratio" not in words else None
     if words & {"lr"} or {"learning", "rate"} <= words:
-        plain = not words & {"min", "final", "end", "effective", "current", "decay", "scheduler", "schedule", "layer", "embedding", "factor", "mult"}
+        plain = not words & {
+            "min",
+            "final",
+            "end",
+            "effective",
+            "current",
+            "decay",
+            "scheduler",
+            "schedule",
+            "layer",
+            "embedding",
+            "factor",
+            "mult",
+        }
         return Stated("base_lr", value, "", 1) if plain and 0 < value < 100 else None
     if words & {"log", "logging", "print", "report"} and words & (STEP | {"interval", "freq", "frequency", "every"}):
         count = _whole(value)
@@ -152,8 +174,11 @@ def _schedule(words: set[str], ordered: Sequence[str], after: set[str], value: f
             return Stated("updates_per_epoch", count, "steps")
         return Stated("batches_per_epoch", count, "batches")
     loader = words & {"loader", "dataloader", "trainloader"}
-    if loader and words & (SIZE | {"batch"}) and not words & (VAL | {"worker", "rank", "time", "valloader"}) and "size" not in words - {"batch"} | (
-        {"size"} if "batch" in words else set()
+    if (
+        loader
+        and words & (SIZE | {"batch"})
+        and not words & (VAL | {"worker", "rank", "time", "valloader"})
+        and "size" not in words - {"batch"} | ({"size"} if "batch" in words else set())
     ):
         return Stated("batches_per_epoch", count, "batches")
     if loader and "len" in words and not words & VAL:
@@ -171,14 +196,22 @@ def _schedule(words: set[str], ordered: Sequence[str], after: set[str], value: f
     return None
 
 
-def _samples(words: set[str], ordered: Sequence[str], after: set[str], value: float, evaluating: bool, several: bool) -> Stated | None:
+def _samples(
+    words: set[str], ordered: Sequence[str], after: set[str], value: float, evaluating: bool, several: bool
+) -> Stated | None:
     """Files, rows, examples: of the training part, of the validation part, of one rank, or of everything."""
     count = _whole(value)
-    if not count or words & ALREADY or after & {"per"} or "per" in words and not words & OWN:
+    if not count or words & ALREADY or after & {"per"} or ("per" in words and not words & OWN):
         return None
     noun = words & SAMPLE or (words & DATASET and after & SAMPLE)
     sized = words & DATASET and words & SIZE and not words & {"batch", "loader", "dataloader", "world", "parallel"}
-    bare = ordered and ordered[-1] in ("trainset", "valset", "size") and words & (TRAIN | VAL) and len(words) <= 3 and "batch" not in words
+    bare = (
+        ordered
+        and ordered[-1] in ("trainset", "valset", "size")
+        and words & (TRAIN | VAL)
+        and len(words) <= 3
+        and "batch" not in words
+    )
     token = "token" in words | after
     if token:
         plain = words & (TRAIN | DATASET | SIZE) and not words & {"per", "batch", "special", "new", "max", "vocab", "id"}
@@ -209,7 +242,15 @@ def _value_first(words: set[str], trailing: Sequence[str], value: float, evaluat
     near = set(head)
     if head[0] == "worker" or head[:2] == ["loader", "worker"]:
         return Stated("num_workers", count, "", 1) if "rank" not in words else None
-    if head[0] in ("process", "gpu", "rank", "device", "replica") and words & {"with", "on", "using", "across", "over", "of", "world"}:
+    if head[0] in ("process", "gpu", "rank", "device", "replica") and words & {
+        "with",
+        "on",
+        "using",
+        "across",
+        "over",
+        "of",
+        "world",
+    }:
         return Stated("world_size", count, "ranks", 1)
     if head[0] == "epoch" and words & {"for", "train", "training", "run", "total"} and not words & {"after", "every"}:
         return Stated("epochs", count, "", 1)
@@ -217,7 +258,12 @@ def _value_first(words: set[str], trailing: Sequence[str], value: float, evaluat
         if near & VAL or words & VAL:
             return None
         return Stated("batches_per_epoch", count, "batches") if near & (STEP | {"batch", "minibatch"}) else None
-    if several and near & STEP and near & {"total", "training", "train", "optimization"} and head.index(next(w for w in head if w in STEP)) <= 2:
+    if (
+        several
+        and near & STEP
+        and near & {"total", "training", "train", "optimization"}
+        and head.index(next(w for w in head if w in STEP)) <= 2
+    ):
         return Stated("total_steps", count, "steps", 1)
     if near & {"parameter", "param"} and value >= 1000:
         return Stated("trainable_parameters" if "trainable" in near else "parameters", count, "", 1)

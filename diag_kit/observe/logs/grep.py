@@ -1,4 +1,4 @@
-"""Lines of a log that match a pattern: how many, and which."""
+"""The probes ``grep_count`` and ``grep_lines``: what a person would grep for, and where such a pattern misleads."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import pandas as pd
+
 from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
-from diag_kit.observe.logs.line import Line
-from diag_kit.observe.logs.pieces import CHECK, asked_files, log_paths, parts, problem_sentence
-from diag_kit.observe.logs.startup import StartUp
+from diag_kit.observe.logs.pieces import CHECK, Part, asked_files, log_paths, parts, problem_sentence
 from diag_kit.observe.probe import probe
-from diag_kit.observe.raw import frame
 from diag_kit.records import CommandResult, Cost, Fact, Parsed
 
 COUNT_SCRIPT = (
     CHECK
     + r"""
-pattern=$1; shift
+pattern=$1; exact=$2; shift 2
 n=0
 for f in "$@"; do
   i=$n; n=$((n + 1))
   check "$f" "$i" || continue
-  found=$(grep -c -E -e "$pattern" < "$f" 2>&1); status=$?
-  printf '==diag_kit:part file=%s status=%s==\n%s\n' "$i" "$status" "$found"
+  count=$(grep -c -a -E -e "$pattern" < "$f" 2>&1); status=$?
+  if [ "$status" -gt 1 ]; then printf '==diag_kit:failed file=%s status=%s==\n%s\n' "$i" "$status" "$count"; continue; fi
+  other=
+  if [ -n "$exact" ]; then other=$(grep -c -a -E -e "$exact" < "$f" 2>/dev/null); fi
+  printf '==diag_kit:count file=%s status=%s count=%s exact=%s==\n' "$i" "$status" "$count" "$other"
 done
 """
 )
@@ -38,28 +40,79 @@ n=0
 for f in "$@"; do
   i=$n; n=$((n + 1))
   check "$f" "$i" || continue
-  printf '==diag_kit:part file=%s kind=lines==\n' "$i"
-  grep -n -m "$limit" -E -e "$pattern" < "$f" 2>&1 | cut -b1-4000
+  printf '==diag_kit:lines file=%s==\n' "$i"
+  { grep -n -a -m "$limit" -E -e "$pattern" < "$f" 2>&1; printf '==diag_kit:status file=%s status=%s==\n' "$i" "$?"; } |
+    cut -b1-2000
 done
 """
 )
+_EPOCH = re.compile(r"(?P<word>[Ee]poch)\.\*(?P<number>\d+)(?![\d\]*+?{])")
+
+
+def exact_epoch(pattern: str) -> str:
+    """The pattern with ``epoch.*0`` narrowed to an epoch that is 0; empty when there is no such thing in it."""
+    match = _EPOCH.search(pattern)
+    if not match:
+        return ""
+    narrow = f"{match['word']}['\"]?[[:space:]]*[=: ]?[[:space:]]*{match['number']}([^0-9.]|$)"
+    return pattern[: match.start()] + narrow + pattern[match.end() :]
+
+
+def traps(pattern: str) -> list[str]:
+    """Sentences on what the pattern counts that its author may not mean."""
+    found = []
+    match = _EPOCH.search(pattern)
+    if match:
+        n, word = match["number"], match["word"]
+        found.append(
+            f'"{word}.*{n}" also matches epochs 1{n}, 2{n}, ... and any later {n} in the line; exact: {exact_epoch(pattern)}'
+        )
+    if ".*" in pattern:
+        found.append(
+            "it counts physical lines: a record that a rich console wraps over several lines is missed, records glued on one "
+            "line count once; log_metrics counts records"
+        )
+    return found
+
+
+def _trap_facts(pattern: str) -> list[Fact]:
+    return [Fact("grep_trap", sentence, f"pattern {pattern}") for sentence in traps(pattern)]
+
+
+def _failure(part: Part, name: str) -> str:
+    said = part.data.decode("utf-8", "replace").strip() or f"exit status {part.fields.get('status', '?')}"
+    return f"grep failed on {name}: {said}; check the pattern (extended regular expression) and the file"
+
+
+def _collect(
+    host: Host, script: str, first: tuple[str, str], paths: Sequence[str], stop: threading.Event | None
+) -> tuple[CommandResult, ...]:
+    return (host.run(script, *first, *paths, timeout_s=60.0, max_bytes=4 * 2**20, stop=stop),)
+
+
+def _stopped(result: CommandResult) -> list[str]:
+    if result.timed_out:
+        return ["grep took more than 60 s and was stopped: the file is very large; give a simpler pattern or a smaller file"]
+    if not result.stdout:
+        return [f"grep gave no answer: {result.error_text or 'no output'}; check that the host can run sh and grep"]
+    return []
 
 
 @probe
 @dataclass(frozen=True)
 class GrepCount:
-    """Lines that match an extended regular expression.
+    """Number of lines that match an extended regular expression: ``grep -c -E PATTERN LOG``, in one or several files.
 
-    Equivalent: ``grep -c -E -e PATTERN LOG``. Fact: matching_lines. Lines are not steps: several ranks may print, a record may
-    be wrapped over lines, and a pattern may match more than it seems to.
+    No match is a count of 0. Table ``grep_count``: file, count, count_exact (NA unless the pattern has a trap of the form
+    ``epoch.*0``). Facts: grep_count (sum over files), grep_count_exact, grep_trap (a sentence each).
     """
 
     pattern: str
-    path: str | None = None
+    path: str | Sequence[str] | None = None
 
     name: ClassVar[str] = "grep_count"
     cost: ClassVar[Cost] = Cost.READ_ONLY
-    equivalent: ClassVar[str] = "grep -c -E -e PATTERN LOG"
+    equivalent: ClassVar[str] = "grep -c -E PATTERN LOG"
 
     @property
     def budget_s(self) -> float:
@@ -67,38 +120,59 @@ class GrepCount:
 
     def collect(self, host: Host, known: Evidence, stop: threading.Event | None = None) -> tuple[CommandResult, ...]:
         paths = log_paths(self.path, known)
-        return (host.run(COUNT_SCRIPT, self.pattern, *paths, timeout_s=self.budget_s, stop=stop),)
+        return _collect(host, COUNT_SCRIPT, (self.pattern, exact_epoch(self.pattern)), paths, stop)
 
     def read(self, results: tuple[CommandResult, ...]) -> Parsed:
-        total, problems, seen = 0, [], False
-        for name, part in _marked(results, 1, problems):
-            text = part.data.decode("utf-8", "replace").strip()
-            if part.number("status") in (0, 1) and text.isdecimal() and len(text) < 19:
-                total, seen = total + int(text), True
-            else:
-                problems.append(f"grep could not search {name}: {text[:200] or 'no answer'}; check the pattern")
-        problems += _unanswered(results, seen, problems)
-        facts = (Fact("matching_lines", total, f"grep -c -E {self.pattern!r}", "lines"),) if seen else ()
-        trap = trap_of(self.pattern)
-        said = f"{total} lines match {self.pattern!r}" if seen else "not counted"
-        return Parsed(said + (f"; mind: {trap}" if trap else ""), facts, problems=tuple(problems))
+        rows: list[tuple[str, int, int | None]] = []
+        problems: list[str] = []
+        for result in results:
+            names = asked_files(result, 2)
+            problems += _stopped(result)
+            for part in parts(result.stdout):
+                name = _name(names, part)
+                if part.kind == "problem":
+                    problems.append(problem_sentence(part, name))
+                elif part.kind == "failed":
+                    problems.append(_failure(part, name))
+                elif part.kind == "count":
+                    exact = part.fields.get("exact", "")
+                    rows.append((name, part.number("count"), int(exact) if exact.isdigit() and len(exact) < 18 else None))
+        return _counted(self.pattern, rows, problems)
+
+
+def _counted(pattern: str, rows: list[tuple[str, int, int | None]], problems: list[str]) -> Parsed:
+    if not rows:
+        return Parsed("nothing could be counted", problems=tuple(problems))
+    total = sum(row[1] for row in rows)
+    files = ", ".join(row[0] for row in rows)
+    facts = [Fact("grep_count", total, f"lines that match {pattern} in {files}", "lines")]
+    exact = [row[2] for row in rows if row[2] is not None]
+    if exact:
+        facts.append(Fact("grep_count_exact", sum(exact), f"lines that match {exact_epoch(pattern)} in {files}", "lines"))
+    frame = pd.DataFrame(rows, columns=["file", "count", "count_exact"]).astype(
+        {"file": "str", "count": "Int64", "count_exact": "Int64"}
+    )
+    summary = f"{total:,} lines match {pattern}"
+    if exact and sum(exact) != total:
+        summary += f", but only {sum(exact):,} have that epoch"
+    return Parsed(summary, (*facts, *_trap_facts(pattern)), {"grep_count": frame}, problems=tuple(problems))
 
 
 @probe
 @dataclass(frozen=True)
 class GrepLines:
-    """The first ``limit`` lines that match an extended regular expression, with their numbers, and the facts they state.
+    """The first lines that match an extended regular expression, with their numbers: ``grep -n -E -m LIMIT PATTERN LOG``.
 
-    Equivalent: ``grep -n -m LIMIT -E -e PATTERN LOG``. Table: ``lines`` (file line text).
+    ``limit`` counts per file. Table ``grep_lines``: file, line(Int64), text (at most 2,000 bytes of a line). Facts: grep_trap.
     """
 
     pattern: str
-    path: str | None = None
+    path: str | Sequence[str] | None = None
     limit: int = 50
 
     name: ClassVar[str] = "grep_lines"
     cost: ClassVar[Cost] = Cost.READ_ONLY
-    equivalent: ClassVar[str] = "grep -n -m LIMIT -E -e PATTERN LOG"
+    equivalent: ClassVar[str] = "grep -n -E -m 50 PATTERN LOG"
 
     @property
     def budget_s(self) -> float:
@@ -106,51 +180,44 @@ class GrepLines:
 
     def collect(self, host: Host, known: Evidence, stop: threading.Event | None = None) -> tuple[CommandResult, ...]:
         paths = log_paths(self.path, known)
-        return (host.run(LINES_SCRIPT, self.pattern, str(self.limit), *paths, timeout_s=self.budget_s, stop=stop),)
+        return _collect(host, LINES_SCRIPT, (self.pattern, str(max(1, self.limit))), paths, stop)
 
     def read(self, results: tuple[CommandResult, ...]) -> Parsed:
+        rows: list[tuple[str, int, str]] = []
         problems: list[str] = []
-        rows: list[dict[str, object]] = []
-        facts = StartUp()
-        answered = False
-        for name, part in _marked(results, 2, problems):
-            answered = True
-            for text in part.data.decode("utf-8", "replace").splitlines():
-                number, colon, rest = text.partition(":")
-                if text.startswith("grep: "):
-                    problems.append(f"grep could not search {name}: {text[:200]}; check the pattern")
-                elif colon and number.isdecimal() and len(number) < 15:
-                    rows.append({"file": name, "line": int(number), "text": rest})
-                    facts.take(Line(rest, int(number), int(number)), name, before_metrics=True)
-        problems += _unanswered(results, answered, problems)
-        trap = trap_of(self.pattern)
-        said = "no line matches" if not rows else f"{len(rows)} lines" + (f" (the first {self.limit})" if len(rows) >= self.limit else "")
-        table = frame(rows, {"file": "str", "line": "Int64", "text": "str"})
-        return Parsed(said + (f"; mind: {trap}" if trap else ""), tuple(facts.facts()), {"lines": table}, problems=tuple(problems))
+        for result in results:
+            names = asked_files(result, 2)
+            problems += _stopped(result)
+            pending: list[tuple[str, int, str]] = []
+            last: Part | None = None
+            for part in parts(result.stdout):
+                name = _name(names, part)
+                if part.kind == "problem":
+                    problems.append(problem_sentence(part, name))
+                elif part.kind == "lines":
+                    pending, last = list(_numbered(name, part.data)), part
+                elif part.kind == "status":
+                    if part.number("status") > 1 and last is not None:
+                        problems.append(_failure(last, name))
+                        pending = []
+                    rows += pending
+                    pending = []
+            rows += pending  # cut off before its status
+        frame = pd.DataFrame(rows, columns=["file", "line", "text"]).astype({"file": "str", "line": "Int64", "text": "str"})
+        summary = f"{len(rows):,} lines match {self.pattern}" + (" (limit)" if len(rows) >= self.limit else "")
+        facts = tuple(_trap_facts(self.pattern))
+        return Parsed(summary, facts, {"grep_lines": frame}, problems=tuple(problems))
 
 
-def _marked(results: tuple[CommandResult, ...], skip: int, problems: list[str]):  # type: ignore[no-untyped-def]
-    """(file name, part) of every answered file; sentences on the others go to ``problems``."""
-    for result in results:
-        names: Sequence[str] = asked_files(result, skip)
-        for part in parts(result.stdout):
-            index = part.number("file")
-            name = names[index] if 0 <= index < len(names) else f"file {index + 1}"
-            if part.kind == "problem":
-                problems.append(problem_sentence(part, name))
-            elif part.kind == "part":
-                yield name, part
+def _name(names: Sequence[str], part: Part) -> str:
+    index = part.number("file")
+    return names[index] if 0 <= index < len(names) else f"file {index + 1}"
 
 
-def _unanswered(results: tuple[CommandResult, ...], answered: bool, problems: list[str]) -> list[str]:
-    if answered or problems:
-        return []
-    said = next((result.error_text for result in results if result.error_text), "no output")
-    return [f"the log could not be searched: {said[:200]}; give another file with --log PATH"]
-
-
-def trap_of(pattern: str) -> str:
-    """What a pattern matches or misses against its author's intent; empty when nothing is known."""
-    if re.search(r"(?i)epoch\W*\.?\*?\W*0(?!\d)", pattern) and not re.search(r"\\b|\[\^0-9\]|0,|0'|0\"", pattern):
-        return "it also matches epochs 10, 20, ..., and misses records that a console wraps over several lines"
-    return ""
+def _numbered(name: str, data: bytes) -> list[tuple[str, int, str]]:
+    rows = []
+    for line in data.decode("utf-8", "replace").split("\n"):
+        number, colon, text = line.partition(":")
+        if colon and number.isascii() and number.isdigit() and len(number) < 18:
+            rows.append((name, int(number), text))
+    return rows

@@ -22,7 +22,14 @@ LOSS = (
     "losses/total_loss", "loss/train/total", "loss_total", "nll_loss", "ce_loss", "loss_epoch", "val_loss", "eval_loss",
     "valid_loss", "validation_loss", "test_loss", "gpt_loss", "policy_loss", "ce", "nll", "avg_loss", "mean_loss",
 )  # fmt: skip
-RANK: dict[str, RankKind] = {"rank": "global", "global_rank": "global", "world_rank": "global", "proc_rank": "global", "local_rank": "local", "device": "device"}
+RANK: dict[str, RankKind] = {
+    "rank": "global",
+    "global_rank": "global",
+    "world_rank": "global",
+    "proc_rank": "global",
+    "local_rank": "local",
+    "device": "device",
+}
 VAL_WORDS = {"val", "valid", "validation", "validating", "eval", "evaluation", "evaluating", "test", "testing", "dev"}
 TRAIN_WORDS = {"train", "training", "trn"}
 CONFIG_KEYS = {
@@ -58,16 +65,14 @@ def with_unit(name: str, unit: str) -> str:
 
 
 def split_of(names: Sequence[str]) -> Split:
-    """"val" when a key says so and none is a train key."""
+    """ "val" when a key says so and none is a train key."""
     heads = [re.split(r"[/_ .-]", name.lower(), maxsplit=1)[0] for name in names]
     if any(head in VAL_WORDS for head in heads) and not any(head in TRAIN_WORDS for head in heads):
         return "val"
     return "train"
 
 
-def assemble(
-    form: str, pairs: Sequence[Pair], start: int, end: int, split: Split | None = None, from_bar: bool = False
-) -> Found:
+def assemble(form: str, pairs: Sequence[Pair], start: int, end: int, split: Split | None = None, from_bar: bool = False) -> Found:
     """Give every pair its column: canonical ones (rank, epoch, step, micro_step, lr, loss) by name, the rest as printed."""
     split = split or split_of([pair.key for pair in pairs])
     named = [(with_unit(column_name(pair.key), "s" if pair.duration else pair.unit), pair) for pair in pairs if pair.key]

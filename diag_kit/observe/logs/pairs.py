@@ -31,6 +31,7 @@ _TEXT_TOKEN = re.compile(
     rf"|(?P<number>(?<![\w.])(?:{NUMBER}))(?:(?P<unit>{_UNIT}|\s(?:{_SPACED_UNIT}))|(?!\w))(?:\s{{0,3}}/\s{{0,8}}(?P<of>\d[\d,]{{0,14}})(?![\w.]))?"
     r"|(?P<group>\([A-Za-z/%]{1,12}\))"
     r"|(?P<word>[^\W\d][\w./-]{0,119})"
+    r"|(?P<compare>[=!<>]=)"
     r"|(?P<equals>[=:](?:\s?\[(?=\s{0,6}\d{1,9}\]))?)"
     r"|(?P<gap>[ ]{2,}|\t)"
     r"|(?P<stop>[,;|{}\[\]()\n])"
@@ -159,7 +160,7 @@ def text_pairs(text: str) -> tuple[list[Pair], list[Pair]]:
             walk.open = None
         elif kind == "gap":
             walk.gap = True
-        elif kind == "stop":
+        elif kind in ("stop", "compare"):
             walk.stop()
         elif kind == "group":
             if walk.words and not walk.equals:

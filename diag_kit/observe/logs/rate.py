@@ -1,248 +1,250 @@
-"""How fast a log grows: only appended bytes are read, about once a second, by one script on the host."""
+"""The probe ``log_rate``: how fast the log grows, from appended bytes only, with the window stated."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
+
+import pandas as pd
 
 from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
-from diag_kit.observe.logs.pieces import CHECK, Part, Piece, asked_files, log_paths, parts, problem_sentence
+from diag_kit.observe.logs.follow_script import FOLLOW_SCRIPT
+from diag_kit.observe.logs.pieces import Part, Piece, asked_files, log_paths, parts, problem_sentence
+from diag_kit.observe.logs.read import metrics_frame
 from diag_kit.observe.logs.reading import understand
 from diag_kit.observe.probe import probe
-from diag_kit.observe.raw import frame, why_cut_short
 from diag_kit.records import CommandResult, Cost, Fact, Parsed
 
-SHIP_BYTES = 4 * 2**20
-WINDOW_COLUMNS = {
-    "t": "datetime64[us, UTC]",
-    "lines_total": "Int64",
-    "records_total": "Int64",
-    "bytes_total": "Int64",
-}
+KEEP_BYTES = 4 * 2**20
+BURST_SHARE = 0.5
+BURST_SECONDS_SHARE = 0.15
+MIN_LINES_FOR_BURST = 20
+_NETWORK = ("nfs", "lustre", "gpfs", "beegfs", "cifs", "smb", "fuse", "ceph", "glusterfs", "9p")
 
-PYTHON = r"""
-import os, sys, time
-seconds, room, names = float(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
-out = sys.stdout.buffer
-files = []
-def tick(index, opened, data, note=b""):
-    global room
-    kept = data[: max(room, 0)]
-    room -= len(kept)
-    out.write(b"==diag_kit:tick file=%d t=%.6f bytes=%d grown=%d lines=%d%s==\n" % (index, time.time(), len(kept), len(data), data.count(b"\n"), note))
-    out.write(kept + b"\n")
-for index, name in enumerate(names):
+
+@dataclass(slots=True)
+class _Followed:
+    """One file over the window."""
+
+    name: str
+    host: str
+    begin_s: float
+    cut: bool
+    fstype: str
+    ticks: list[Part] = field(default_factory=list)
+
+    def seconds(self) -> list[float]:
+        return [_float(tick.fields.get("t")) for tick in self.ticks]
+
+    def records(self) -> tuple[list[int | None], pd.DataFrame]:
+        """Cumulative metric records per tick (None from where text was no longer kept), and the records themselves."""
+        whole = len(self.ticks)
+        for index, tick in enumerate(self.ticks):
+            if len(tick.data) < tick.number("appended"):
+                whole = index
+                break
+        data = b"".join(tick.data for tick in self.ticks[:whole])
+        cut = self.cut and bool(data)
+        complete = data[: data.rfind(b"\n") + 1]
+        piece = Piece(self.name, self.host, complete, 1, int(self.begin_s * 1e6), cut=cut)
+        reading = understand([piece], facts=False)
+        frame, _ = metrics_frame(reading)
+        ends: list[int] = []
+        total = 0
+        for tick in self.ticks[:whole]:
+            total += tick.data.count(b"\n")
+            ends.append(total)
+        train = frame[frame["split"] == "train"]
+        lines = sorted(int(line) for line in train["line"])
+        counts: list[int | None] = [sum(1 for line in lines if line <= end) for end in ends]
+        seconds = self.seconds()
+        seen = [next((seconds[i] for i, end in enumerate(ends) if line <= end), None) for line in frame["line"]]
+        frame["seen_at"] = _utc(seen)
+        return counts + [None] * (len(self.ticks) - whole), frame
+
+
+def _float(text: str | None) -> float:
     try:
-        handle = open(name, "rb", buffering=0)
-        handle.seek(0, 2)
-        files.append([index, name, handle])
-    except OSError:
-        continue
-    tick(index, handle, b"", b" begin=1")
-begun = time.monotonic()
-count = 0
-while files:
-    count += 1
-    left = begun + min(count, seconds) - time.monotonic()
-    if left > 0:
-        time.sleep(left)
-    for entry in files:
-        index, name, handle = entry
-        note = b""
-        try:
-            there = os.stat(name)
-            here = os.fstat(handle.fileno())
-            rotated = (there.st_ino, there.st_dev) != (here.st_ino, here.st_dev)
-            if there.st_size < handle.tell() and not rotated:
-                handle.seek(0)
-                note = b" truncated=1"
-            data = handle.read(1 << 26) or b""
-            if rotated:
-                entry[2] = open(name, "rb", buffering=0)
-                data += entry[2].read(1 << 26) or b""
-                note = b" rotated=1"
-        except OSError:
-            data, note = b"", b" gone=1"
-        tick(index, handle, data, note)
-    out.flush()
-    if count >= seconds:
-        break
-"""
+        value = float(text or "nan")
+    except ValueError:
+        return 0.0
+    return value if 0 <= value < 1e11 else 0.0
 
-SCRIPT = (
-    CHECK
-    + r"""
-program=$1; seconds=$2; room=$3; shift 3
-n=0
-for f in "$@"; do i=$n; n=$((n + 1)); check "$f" "$i" || true; done
-if command -v python3 >/dev/null 2>&1; then exec python3 -I -c "$program" "$seconds" "$room" "$@"; fi
-now() { t=$(date +%s.%N); case $t in *N*) t=${t%%.*} ;; esac; printf %s "$t"; }
-f=$1
-[ -f "$f" ] && [ -r "$f" ] || exit 0
-offset=$(($(wc -c < "$f")))
-printf '==diag_kit:tick file=0 t=%s bytes=0 grown=0 lines=0 begin=1==\n\n' "$(now)"
-count=0
-while [ "$count" -lt "${seconds%.*}" ]; do
-  sleep 1
-  count=$((count + 1))
-  size=$(($(wc -c < "$f" 2>/dev/null || echo 0))); note=
-  if [ "$size" -lt "$offset" ]; then offset=0; note=' truncated=1'; fi
-  grown=$((size - offset)); kept=$grown
-  [ "$kept" -gt "$room" ] && kept=$room
-  lines=$(tail -c +$((offset + 1)) "$f" | head -c "$grown" | wc -l)
-  printf '==diag_kit:tick file=0 t=%s bytes=%s grown=%s lines=%s%s==\n' "$(now)" "$kept" "$grown" "$((lines))" "$note"
-  tail -c +$((offset + 1)) "$f" | head -c "$kept"; echo
-  offset=$size; room=$((room - kept))
-done
-"""
-)
+
+def _utc(seconds: Sequence[float | None]) -> pd.Series:
+    us = pd.array([None if s is None else int(s * 1e6) for s in seconds], dtype="Int64")
+    return pd.Series(pd.to_datetime(us, unit="us", utc=True)).astype("datetime64[us, UTC]")
 
 
 @probe
 @dataclass(frozen=True)
 class LogRate:
-    """Lines and metric records appended in a window of ``seconds``, counted about once a second.
+    """Lines, metric records and bytes appended to the log in a window of ``seconds``, about one row a second.
 
-    Equivalent: ``before=$(wc -l < LOG); sleep 30; wc -l < LOG`` without reading what was there before. Table: ``log_window`` (t on
-    the host's clock, lines_total records_total bytes_total since the window began). Facts: log_window_s, log_lines_appended,
-    log_records_appended, appends_bursty (most lines came in a few of the seconds: the writer buffers, and a short window
-    misleads). A rate is known to about one line of each printing rank at both ends.
+    Equivalent: ``n=$(wc -l < LOG); sleep 30; echo $(( $(wc -l < LOG) - n ))``, but nothing that was there is read again, and
+    host time, truncation, rotation and half lines are noted. A count over a window is known to about one line per printing
+    rank at each end. One row stands for the start (zeros). With several files the rows are sums.
+
+    Table ``log_window``: t lines_total records_total(train records; NA where text was no longer kept) bytes_total. Table
+    ``window_metrics``: the records seen, as in ``log_metrics``, with seen_at (host time). Facts: log_window_s,
+    log_lines_appended, log_records_appended, appends_bursty (over half of at least 20 lines came in at most 15 % of the
+    seconds: buffered output, so the rate of a short window misleads), log_mount_type.
     """
 
-    path: str | None = None
-    seconds: float = 30.0
+    path: str | Sequence[str] | None = None
+    seconds: float = 30
 
     name: ClassVar[str] = "log_rate"
     cost: ClassVar[Cost] = Cost.READ_ONLY
-    equivalent: ClassVar[str] = "wc -l LOG; sleep 30; wc -l LOG"
+    equivalent: ClassVar[str] = "n=$(wc -l < LOG); sleep 30; echo $(( $(wc -l < LOG) - n ))"
 
     @property
     def budget_s(self) -> float:
-        return self.seconds + 10.0
+        return self.seconds + 15
 
     def collect(self, host: Host, known: Evidence, stop: threading.Event | None = None) -> tuple[CommandResult, ...]:
         paths = log_paths(self.path, known)
-        seconds = str(max(1, round(self.seconds)))
-        room = SHIP_BYTES + 2**20
-        return (
-            host.run(
-                SCRIPT, PYTHON, seconds, str(SHIP_BYTES), *paths, timeout_s=self.budget_s, max_bytes=room, stop=stop
-            ),
+        result = host.run(
+            FOLLOW_SCRIPT,
+            f"{max(0.5, min(3600.0, float(self.seconds))):g}",
+            str(KEEP_BYTES),
+            "python3",
+            *paths,
+            timeout_s=self.budget_s,
+            max_bytes=KEEP_BYTES + int(self.seconds + 10) * 400 * len(paths) + 65536,
+            stop=stop,
         )
+        return (result,)
 
     def read(self, results: tuple[CommandResult, ...]) -> Parsed:
+        followed: list[_Followed] = []
         problems: list[str] = []
-        ticks: list[Part] = []
         for result in results:
-            names = asked_files(result, 3)
-            for part in parts(result.stdout):
-                if part.kind == "problem":
-                    index = part.number("file")
-                    problems.append(problem_sentence(part, names[index] if 0 <= index < len(names) else "the log"))
-                elif part.kind == "tick":
-                    ticks.append(part)
-            if cut := why_cut_short(result):
-                problems.append(cut)
-        return _parsed(ticks, problems)
+            some, said = _followed(result)
+            followed += some
+            problems += said
+        followed = [log for log in followed if log.ticks]
+        if not followed:
+            problems = problems or ["the log could not be followed: no output; check that the host can run sh and tail"]
+            return Parsed("no log could be followed", problems=tuple(problems))
+        window, metrics = _window(followed)
+        facts = _facts(followed, window)
+        problems += _remarks(followed, window)
+        tables = {"log_window": window} | ({"window_metrics": metrics} if len(metrics) else {})
+        return Parsed(_summary(followed, window), tuple(facts), tables, problems=tuple(problems))
 
 
-def _parsed(ticks: list[Part], problems: list[str]) -> Parsed:
-    rows, notes = _rows(ticks)
-    problems = [*problems, *notes]
-    if len(rows) < 2:
-        return Parsed("no window", problems=tuple(problems or ["the log's growth could not be watched"]))
-    table = frame(rows, WINDOW_COLUMNS)
-    window_s = float((table["t"].iloc[-1] - table["t"].iloc[0]).total_seconds())
-    lines, records = int(table["lines_total"].iloc[-1]), table["records_total"].iloc[-1]
-    facts = [
-        Fact("log_window_s", round(window_s, 3), "watched", "s"),
-        Fact("log_lines_appended", lines, "counted in the window", "lines"),
-    ]
-    if records == records and records is not None:
-        facts.append(Fact("log_records_appended", int(records), "counted in the window", "records"))
-    bursty = _bursty(table["lines_total"].astype("float64").diff().dropna().tolist())
-    if bursty:
-        facts.append(Fact("appends_bursty", True, "more than half of the lines came in a tenth of the seconds"))
-    if not lines:
-        problems.append(f"nothing was appended in {window_s:.0f} s: finished, hung, or buffered by its writer; watch longer or look at it")
-    return Parsed(
-        f"{lines} lines in {window_s:.1f} s" + (", in bursts: buffered output" if bursty else ""),
-        tuple(facts),
-        {"log_window": table},
-        problems=tuple(problems),
-    )
+def _followed(result: CommandResult) -> tuple[list[_Followed], list[str]]:
+    names = asked_files(result, 3)
+    logs: dict[int, _Followed] = {}
+    problems: list[str] = []
+    for part in parts(result.stdout):
+        index = part.number("file")
+        name = names[index] if 0 <= index < len(names) else f"file {index + 1}"
+        if part.kind == "problem":
+            problems.append(problem_sentence(part, name))
+        elif part.kind == "failed":
+            problems.append(f"{name} could not be opened: {part.data.decode('utf-8', 'replace').strip()}")
+        elif part.kind == "start":
+            fields = part.fields
+            start = _float(fields.get("t"))
+            logs[index] = _Followed(name, result.host, start, fields.get("cut") == "1", fields.get("fstype", ""))
+        elif part.kind == "tick" and index in logs:
+            logs[index].ticks.append(part)
+    if result.timed_out or (result.exit_status is None and logs):
+        problems.append("following the log was ended early: the window is shorter than asked")
+    if not logs and not problems:
+        problems.append(f"the log could not be followed: {result.error_text or 'no output'}")
+    return list(logs.values()), problems
 
 
-def _rows(ticks: list[Part]) -> tuple[list[dict[str, object]], list[str]]:
-    """Cumulative counts over all files, one row for each round of ticks."""
-    notes = []
-    times: dict[int, float] = {}
-    counts: dict[int, list[int]] = {}
-    rounds: dict[int, int] = {}
-    text: dict[int, list[tuple[int, bytes]]] = {}
-    complete = True
-    for part in ticks:
-        file = part.number("file")
-        turn = rounds[file] = rounds.get(file, -1) + 1
-        try:
-            times[turn] = max(times.get(turn, 0.0), float(part.fields.get("t", "")))
-        except ValueError:
-            continue
-        grown, lines = max(part.number("grown"), 0), max(part.number("lines"), 0)
-        complete = complete and part.number("bytes") >= grown
-        row = counts.setdefault(turn, [0, 0])
-        row[0] += lines
-        row[1] += grown
-        text.setdefault(file, []).append((turn, part.data))
-        for key, said in (("truncated", "was truncated"), ("rotated", "was replaced by a new file"), ("gone", "disappeared")):
-            if part.fields.get(key):
-                notes.append(f"the log {said} while it was watched: the count goes on with what came after")
-    records = _records(text) if complete else None
-    rows: list[dict[str, object]] = []
-    total = [0, 0, 0]
-    for turn in sorted(counts):
-        if not 0 < times.get(turn, 0.0) < 1e11:
-            continue
-        total[0] += counts[turn][0]
-        total[1] += counts[turn][1]
-        total[2] += records.get(turn, 0) if records is not None else 0
+def _window(followed: Sequence[_Followed]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    length = min(len(log.ticks) for log in followed)
+    counted = [log.records() for log in followed]
+    rows: list[tuple[float, int, int | None, int]] = [(max(log.begin_s for log in followed), 0, 0, 0)]
+    lines = size = 0
+    for index in range(length):
+        lines += sum(log.ticks[index].number("lines") for log in followed)
+        size += sum(log.ticks[index].number("appended") for log in followed)
+        counts = [records[index] for records, _ in counted]
+        known = [count for count in counts if count is not None]
         rows.append(
-            {
-                "t": datetime.fromtimestamp(times[turn], UTC),
-                "lines_total": total[0],
-                "records_total": total[2] if records is not None else None,
-                "bytes_total": total[1],
-            }
+            (max(log.seconds()[index] for log in followed), lines, sum(known) if len(known) == len(counts) else None, size)
         )
-    return rows, list(dict.fromkeys(notes))
+    frame = pd.DataFrame(
+        {
+            "t": _utc([row[0] for row in rows]),
+            "lines_total": pd.array([row[1] for row in rows], dtype="Int64"),
+            "records_total": pd.array([row[2] for row in rows], dtype="Int64"),
+            "bytes_total": pd.array([row[3] for row in rows], dtype="Int64"),
+        }
+    )
+    filled = [table for _, table in counted if len(table)]
+    return frame, pd.concat(filled, ignore_index=True) if filled else pd.DataFrame()
 
 
-def _records(text: dict[int, list[tuple[int, bytes]]]) -> dict[int, int]:
-    """Train records that were complete in each round: a record belongs to the round in which its line ended."""
-    found: dict[int, int] = {}
-    for pieces in text.values():
-        data = b"".join(piece for _, piece in pieces)
-        ends: list[tuple[int, int]] = []
-        lines = 0
-        for turn, piece in pieces:
-            lines += piece.count(b"\n")
-            ends.append((lines, turn))
-        whole = data[: data.rfind(b"\n") + 1]
-        rows = understand([Piece("window", "", whole, 1, 0)], facts=False).rows
-        table = rows.frame(list(rows.stamps), ["window"], [""], [True])
-        for line in table.loc[table["split"] == "train", "line"].dropna().tolist():
-            turn = next((turn for last, turn in ends if int(line) <= last), ends[-1][1])
-            found[turn] = found.get(turn, 0) + 1
-    return found
+def _seconds(window: pd.DataFrame) -> float:
+    return float((window["t"].iloc[-1] - window["t"].iloc[0]).total_seconds())
 
 
-def _bursty(counts: list[float]) -> bool:
-    """More than half of at least 20 lines in at most a tenth of at least 10 seconds."""
-    total = sum(counts)
-    if total < 20 or len(counts) < 10:
-        return False
-    top = sorted(counts, reverse=True)[: max(1, len(counts) // 10)]
-    return sum(top) > total / 2
+def _facts(followed: Sequence[_Followed], window: pd.DataFrame) -> list[Fact]:
+    files = ", ".join(log.name for log in followed)
+    seconds, lines = _seconds(window), int(window["lines_total"].iloc[-1])
+    source = f"appended to {files} from {window['t'].iloc[0]:%H:%M:%S} to {window['t'].iloc[-1]:%H:%M:%S} host time"
+    facts = [
+        Fact("log_window_s", round(seconds, 3), source, "s"),
+        Fact("log_lines_appended", lines, source, "lines"),
+    ]
+    records = window["records_total"].dropna()
+    if len(records) == len(window):
+        facts.append(Fact("log_records_appended", int(records.iloc[-1]), source, "records"))
+    bursty = is_bursty(window)
+    if bursty is not None:
+        facts.append(Fact("appends_bursty", bursty, f"lines per second, {source}"))
+    types = [log.fstype for log in followed if log.fstype and log.fstype != "unknown"]
+    if types:
+        facts.append(Fact("log_mount_type", types[0], f"mount of {followed[0].name}"))
+    return facts
+
+
+def is_bursty(window: pd.DataFrame) -> bool | None:
+    """Over half of the lines in at most 15 % of the seconds; None below 20 lines or 6 rows."""
+    per_row = sorted(window["lines_total"].diff().dropna().astype("int64"), reverse=True)
+    total = sum(per_row)
+    if total < MIN_LINES_FOR_BURST or len(per_row) < 6:
+        return None
+    few = max(1, int(len(per_row) * BURST_SECONDS_SHARE))
+    return sum(per_row[:few]) > BURST_SHARE * total
+
+
+def _remarks(followed: Sequence[_Followed], window: pd.DataFrame) -> list[str]:
+    said = []
+    for log in followed:
+        events = {tick.fields.get("event", "none") for tick in log.ticks}
+        if not any(tick.number("appended") for tick in log.ticks):
+            network = log.fstype.lower().startswith(_NETWORK)
+            late = "; it is on a network file system, which may show growth late" if network else ""
+            said.append(
+                f"{log.name}: nothing was appended in {_seconds(window):.0f} s: finished, hung, or buffered{late}; "
+                "look at the processes, or follow it for longer"
+            )
+        if "truncated" in events:
+            said.append(f"{log.name} was truncated in the window: what was written and cut between two looks is not counted")
+        if "rotated" in events:
+            said.append(f"{log.name} was replaced by a new file in the window (log rotation): both are counted")
+        if "gone" in events:
+            said.append(f"{log.name} was removed in the window: give the new log with --log PATH")
+    return said
+
+
+def _summary(followed: Sequence[_Followed], window: pd.DataFrame) -> str:
+    seconds, lines = _seconds(window), int(window["lines_total"].iloc[-1])
+    names = followed[0].name.rsplit("/", 1)[-1] if len(followed) == 1 else f"{len(followed)} files"
+    rate = f" ({lines / seconds:.2f} lines/s)" if seconds > 0 else ""
+    records = window["records_total"].iloc[-1]
+    known = "" if pd.isna(records) else f", {int(records):,} metric records"
+    bursts = ", in bursts" if is_bursty(window) else ""
+    return f"{lines:,} lines{rate}{known} appended to {names} in {seconds:.1f} s{bursts}"

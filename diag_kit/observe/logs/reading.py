@@ -171,4 +171,3 @@ def _miss(reading: Reading, index: int, line: Line) -> None:
     if len(reading.missed) < MAX_NOT_UNDERSTOOD:
         where = f"{reading.pieces[index].file} line {line.last}"
         reading.missed.append(NotUnderstood(where, line.text[:300], "looks like metrics, but no known form"))
-

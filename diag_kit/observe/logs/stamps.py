@@ -16,7 +16,9 @@ from typing import NamedTuple
 from diag_kit.observe.logs.line import StampKind
 
 DAY_US = 86_400_000_000
-_MONTHS = {name: i for i, name in enumerate(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1)}
+_MONTHS = {
+    name: i for i, name in enumerate(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1)
+}
 _TIME = r"(?P<{0}h>[01]\d|2[0-3]):(?P<{0}m>[0-5]\d):(?P<{0}s>[0-5]\d|60)(?:[.,](?P<{0}f>\d{{1,9}}))?"
 STAMP = re.compile(
     r"(?P<iso>(?P<iY>\d{4})[-/](?P<iM>\d\d)[-/](?P<iD>\d\d)[ T,]{1,2}"

@@ -34,8 +34,13 @@ _STARTED = re.compile(
 _DONE = re.compile(r"\bepoch\b.{0,40}?(\d{1,6}).{0,40}?\b(?:done|finished|completed?|took|cost|ended|end)\b", re.IGNORECASE)
 _EPOCH_OF = re.compile(r"\bepochs?\s{0,2}:?\s{0,2}\[?(\d{1,6})\s{0,2}(?:/|of)\s{0,2}(\d{1,6})(?![\d.%])\]?", re.IGNORECASE)
 _EPOCHS = re.compile(r"(?:^|[\s_/])epochs$", re.IGNORECASE)
-_RANK_ZERO = re.compile(r"(?:log|print|report|report|output|metric)\w*\b.{0,60}\bonly\b.{0,30}\brank\s?0|rank\s?0 only", re.IGNORECASE)
-_VERSION = re.compile(r"\b(speculators|transformers|deepspeed|lightning|accelerate|torchtitan|composer)(?: version|==| v|[ :])\s?v?(\d+\.\d+[\w.+]*)", re.IGNORECASE)
+_RANK_ZERO = re.compile(
+    r"(?:log|print|report|report|output|metric)\w*\b.{0,60}\bonly\b.{0,30}\brank\s?0|rank\s?0 only", re.IGNORECASE
+)
+_VERSION = re.compile(
+    r"\b(speculators|transformers|deepspeed|lightning|accelerate|torchtitan|composer)(?: version|==| v|[ :])\s?v?(\d+\.\d+[\w.+]*)",
+    re.IGNORECASE,
+)
 _SPACED = re.compile(r"(?<=\d)\s(?=(?:[KMGTP]i?B|[MB])\b)")
 MAX_FACTS = 200
 _FORGET_AFTER = 3
@@ -92,7 +97,9 @@ class StartUp:
             self._start(int(member[1]), "global", source)
         elif "ank" in text or "ANK" in text:
             started = _STARTED.search(text)
-            if started and "istribut" in text or started and re.search(r"process.?group|ddp|fsdp|nccl|gloo", text, re.IGNORECASE):
+            if (started and "istribut" in text) or (
+                started and re.search(r"process.?group|ddp|fsdp|nccl|gloo", text, re.IGNORECASE)
+            ):
                 kind = "local" if (started["kind"] or "").lower() == "local" else "global"
                 self._start(int(started["after"] or started["before"]), kind, source)
             if _RANK_ZERO.search(text):
@@ -164,4 +171,3 @@ class StartUp:
         if started:
             facts.append(Fact("started_ranks", len(started), self._started_source, "ranks"))
         return facts
-

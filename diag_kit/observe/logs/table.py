@@ -100,7 +100,7 @@ class Rows:
         split = np.concatenate([np.repeat(s.split, len(s.sequence)) for s in shapes]) if shapes else np.array([], dtype=object)
         lr_text = [text for shape in shapes for text in shape.lr_text]
         times = np.array([np.iinfo("int64").min if us is None else us for us in t_us], dtype="int64")
-        table = pd.DataFrame(
+        return pd.DataFrame(
             {
                 "rank": _rank(tagged, printed),
                 "host": pd.array(np.array(hosts, dtype=object)[pieces], dtype="str"),
@@ -117,7 +117,6 @@ class Rows:
                 "lr_text": pd.array([lr_text[i] or None for i in sorter], dtype="str"),
             }
         )
-        return table
 
 
 def _column(shapes: list[_Shape], name: str) -> np.ndarray:

@@ -63,7 +63,7 @@ def _key(pair: Pair) -> Pair | None:
 
 
 def _counter(words: Sequence[str]) -> str:
-    """"Train Epoch" is an epoch, "current global step" a step: counters go by their last words."""
+    """ "Train Epoch" is an epoch, "current global step" a step: counters go by their last words."""
     for count in (2, 1):
         tail = column_name(" ".join(words[-count:]))
         if len(words) > count and (tail in STEP[:12] or tail in EPOCH[:3] or tail in LR[:2] or tail in RANK):
@@ -78,9 +78,7 @@ def is_record(text: str, pairs: Sequence[Pair]) -> bool:
     has_step = bool(names & set(STEP))
     counters = has_step or bool(names & set(EPOCH))
     counters = counters or bool(names & set(LR))
-    metrics = [
-        name for pair in pairs if (name := column_name(pair.key)) not in {*STEP, *EPOCH, *RANK} and name not in LR
-    ]
+    metrics = [name for pair in pairs if (name := column_name(pair.key)) not in {*STEP, *EPOCH, *RANK} and name not in LR]
     if has_loss and (counters or len(names) > 1 or column_name(pairs[0].key).endswith("loss")):
         return not (NOT_A_RECORD.match(text) or len(_WORD.findall(text)) > _SENTENCE + 3 * len(pairs))
     head = text[: pairs[0].start + 60]

@@ -55,9 +55,7 @@ def _found(form: str, pairs: Sequence[Pair], start: int, end: int) -> Found:
 
 
 def _dicts(text: str, named: bool) -> list[Found]:
-    return [
-        _found("dict", pairs, start, end) for start, end, pairs in find_dicts(text) if _is_record(pairs, named)
-    ]
+    return [_found("dict", pairs, start, end) for start, end, pairs in find_dicts(text) if _is_record(pairs, named)]
 
 
 def _flat(text: str, named: bool) -> list[Found]:
