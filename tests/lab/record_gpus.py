@@ -80,6 +80,7 @@ def main() -> None:
             record(args.target, args.ssh_config, split, args.seconds, args.out, f"{title}-{words}-gpus", note)
         finally:
             os.killpg(training.pid, signal.SIGKILL)
+            subprocess.run(["pkill", "-KILL", "-f", "train_gpu.py"], check=False)  # torchrun's ranks are groups of their own
             training.wait()
             if args.keep_logs:
                 (args.out / f"log-{split}.txt").write_bytes((folder / "train.log").read_bytes())
