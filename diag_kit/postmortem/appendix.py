@@ -119,7 +119,7 @@ def _commands(ledger: Ledger, numbered: dict[str, int]) -> tuple[Block, ...]:
         Table(header, tuple(rows), numeric=(0, 4, 5, 6)),
     ]
     for text, command_number in numbered.items():
-        blocks += [Paragraph(line(strong(f"command {command_number}"))), Verbatim(text, "sh")]
+        blocks.append(Fold(line(strong(f"command {command_number}")), (Verbatim(text, "sh"),)))
     return tuple(blocks)
 
 

@@ -82,7 +82,8 @@ def _answer(ledger: Ledger) -> tuple[Block, ...]:
 
 
 def _claim(finding: Finding, ledger: Ledger) -> Paragraph:
-    by = line("; decided by ", ledger.cite(finding.decided_by)) if finding.decided_by else ()
+    decided = finding.decided_by or ledger.test_that_agrees(finding)
+    by = line("; decided by ", ledger.cite(decided)) if decided else ()
     found = finding.hypothesis
     return Paragraph(
         line(

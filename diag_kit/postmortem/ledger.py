@@ -79,6 +79,11 @@ class Ledger:
             if isinstance(entry, Hypothesis) and entry.cause == cause and _key(entry) not in standing
         )
 
+    def test_that_agrees(self, finding: Finding) -> str:
+        """The id of the newest deciding test with the same verdict; empty if there is none."""
+        agreeing = [t.id for t in self.verifications if t.cause == finding.hypothesis.cause and t.verdict is finding.status]
+        return agreeing[-1] if agreeing and finding.status in (Status.CONFIRMED, Status.REFUTED) else ""
+
     def _finding(self, hypothesis: Hypothesis) -> Finding:
         place = self._places.get(_key(hypothesis), -1)
         later = [

@@ -29,7 +29,7 @@ def calculations(ledger: Ledger) -> Section:
     blocks: tuple[Block, ...] = (
         Paragraph(line("In the order they were made. Struck through: superseded, kept to be read; the remark says by what.")),
         Table(
-            ("id", "name", "value", "formula", "inputs and assumptions", "remark"),
+            ("id", "name", "value", "how", "remark"),
             rows,
             tuple(each.id for each in made),
         ),
@@ -38,15 +38,7 @@ def calculations(ledger: Ledger) -> Section:
 
 
 def _calculation(ledger: Ledger, made: Calculation) -> tuple[Line, ...]:
-    inputs = ledger.cites(made.inputs)
-    assumed = joined((_assumption(each) for each in made.assumptions), ", ")
-    cells = (
-        line(made.id),
-        line(code(made.name)),
-        line(value_text(made)),
-        line(made.formula),
-        line(inputs, "; " if inputs and assumed else "", assumed),
-    )
+    cells = (line(made.id), line(code(made.name)), line(value_text(made)), _how(ledger, made))
     remarks = [made.note] if made.note else []
     if made.supersedes:
         remarks.insert(0, f"supersedes {made.supersedes}")
@@ -55,6 +47,13 @@ def _calculation(ledger: Ledger, made: Calculation) -> tuple[Line, ...]:
         return (*cells, line("; ".join(remarks)))
     remarks.insert(0, f"superseded by {later}")
     return (cells[0], *(struck(cell) for cell in cells[1:]), line("; ".join(remarks)))
+
+
+def _how(ledger: Ledger, made: Calculation) -> Line:
+    """The formula, the cards it took its numbers from, and what it assumed."""
+    sources = line("; from ", ledger.cites(made.inputs)) if made.inputs else ()
+    assumed = line("; with ", joined((_assumption(each) for each in made.assumptions), ", ")) if made.assumptions else ()
+    return line(made.formula, sources, assumed)
 
 
 def _assumption(each: Assumption) -> Line:

@@ -157,6 +157,8 @@ def test_a_verdict_after_the_hypothesis_counts_and_one_before_does_not() -> None
     assert ledger(verdict, supported()).findings[0].status is Status.SUPPORTED
     undecided = dataclasses.replace(verdict, verdict=Status.UNDECIDED)
     assert ledger(supported(), undecided).findings[0].status is Status.SUPPORTED
+    confirmed = dataclasses.replace(verdict, verdict=Status.CONFIRMED)
+    assert "decided by V1" in section(to_markdown(case(confirmed, supported(Status.CONFIRMED))), "Answer")
     text = to_markdown(case(supported(), verdict))
     assert "None yet" in section(text, "Answer")
     assert "| **innocent** | the ranks share no file (V1) |" in section(text, "What it was not")
