@@ -31,6 +31,17 @@ def start(split: str, ranks: int, data: Path, folder: Path, extra: list[str]) ->
     return subprocess.Popen(["bash", "-c", line, "bash", *words], start_new_session=True, cwd=folder)
 
 
+def end_ranks() -> None:
+    """torchrun's ranks are process groups of their own: end every python that runs the training script."""
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"python" in words[0] and any(word.endswith(b"/train_gpu.py") for word in words[1:4]):
+            os.kill(int(entry.parent.name), signal.SIGKILL)
+
+
 def wait_for_steps(log: Path, lines: int, timeout_s: float) -> None:
     """Until the training steps: a recording of its start-up says nothing about its rate."""
     until = time.monotonic() + timeout_s
@@ -80,7 +91,7 @@ def main() -> None:
             record(args.target, args.ssh_config, split, args.seconds, args.out, f"{title}-{words}-gpus", note)
         finally:
             os.killpg(training.pid, signal.SIGKILL)
-            subprocess.run(["pkill", "-KILL", "-f", "train_gpu.py"], check=False)  # torchrun's ranks are groups of their own
+            end_ranks()
             training.wait()
             if args.keep_logs:
                 (args.out / f"log-{split}.txt").write_bytes((folder / "train.log").read_bytes())
