@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from diag_kit.evidence import Evidence
-from diag_kit.records import Calculation, Hypothesis, Status
-from diag_kit.show.format import calculated, hours, point_won, span, visible
+from diag_kit.records import Calculation, Hypothesis, Interval, Status
+from diag_kit.show.format import hours, point_won, quantity, span, time_unit, visible
 from diag_kit.show.format import hours_won as said_won
 from diag_kit.show.picture import Figure
 from diag_kit.show.summary import short_note, superseded
@@ -47,7 +47,9 @@ def readings(evidence: Evidence) -> Figure:
             ),
         )
     standing = evidence.calculation("run_hours")
-    rows = [_reading(each, standing) for each in known]
+    ends = [float(each.interval.high if each.interval else each.value or 0) for each in known]
+    scale, unit = time_unit(max(ends))
+    rows = [_reading(each, standing, scale, unit) for each in known]
     how = (
         "a bar is the length of the whole run if that reading is right, the line at its end the interval, the text what would "
         "decide; "
@@ -55,26 +57,28 @@ def readings(evidence: Evidence) -> Figure:
     )
     unknown = [READINGS[each.name][0] for each in found if not _finite(each.value)]
     subtitle = "whiskers: interval" + (f"; no number for: {', '.join(unknown)}" if unknown else "")
-    return Figure(title, how, _readings_chart(rows, title, subtitle))
+    return Figure(title, how, _readings_chart(rows, title, subtitle, unit))
 
 
-def _reading(made: Calculation, standing: Calculation | None) -> dict[str, Any]:
+def _reading(made: Calculation, standing: Calculation | None, scale: float, unit: str) -> dict[str, Any]:
     says, decides = READINGS[made.name]
-    value = float(made.value or 0)
-    low, high = (made.interval.low, made.interval.high) if made.interval else (value, value)
-    stands = standing is not None and _finite(standing.value) and math.isclose(float(standing.value or 0), value, rel_tol=1e-6)
+    value = float(made.value or 0) * scale
+    interval = Interval(made.interval.low * scale, made.interval.high * scale) if made.interval else None
+    stands = (
+        standing is not None and _finite(standing.value) and math.isclose(float(standing.value or 0) * scale, value, rel_tol=1e-6)
+    )
     return {
         "reading": f"{says} ({made.id})" if made.id else says,
-        "hours": value,
-        "low": low,
-        "high": high,
+        "length": value,
+        "low": interval.low if interval else value,
+        "high": interval.high if interval else value,
         "stands": "stands now" if stands else "rival",
-        "label": f"{calculated(made)}{', stands now' if stands else ''}",
+        "label": f"{quantity(value, unit, interval)}{', stands now' if stands else ''}",
         "decides": short_note(made.note) if made.note else f"decides: {decides}",
     }
 
 
-def _readings_chart(rows: list[dict[str, Any]], title: str, subtitle: str) -> Any:
+def _readings_chart(rows: list[dict[str, Any]], title: str, subtitle: str, unit: str) -> Any:
     import altair as alt
     import pandas as pd
 
@@ -82,7 +86,7 @@ def _readings_chart(rows: list[dict[str, Any]], title: str, subtitle: str) -> An
     order = table["reading"].tolist()
     top = float(table["high"].max())
     y = alt.Y("reading:N", sort=order, title=None, axis=alt.Axis(labelLimit=300, ticks=False, domain=False, labelPadding=6))
-    x = alt.X("hours:Q", title="length of the whole run [h]", scale=alt.Scale(domain=[0, top * 1.02], nice=True))
+    x = alt.X("length:Q", title=f"length of the whole run [{unit}]", scale=alt.Scale(domain=[0, top * 1.02], nice=True))
     base = alt.Chart(table).encode(y=y)
     bars = base.mark_bar(height=16, stroke=BLUE, strokeWidth=1.5, color=BLUE).encode(
         x=x, fillOpacity=alt.Opacity("stands:N", scale=alt.Scale(domain=["stands now", "rival"], range=[0.85, 0.12]), legend=None)
@@ -112,43 +116,45 @@ def hours_won(evidence: Evidence, findings: Sequence[Hypothesis] = ()) -> Figure
             why_none="No open cause has a number of hours: nothing to compare. Hypothesize first, or see what stays blind.",
         )
     total = next((each.hours_won.total_hours for each in open_ones if each.hours_won and each.hours_won.total_hours), None)
-    rows = [_won_row(each) for each in open_ones]
+    most = max([each.hours_won.high for each in open_ones if each.hours_won] + ([total] if total else []))
+    scale, unit = time_unit(most)
+    rows = [_won_row(each, scale) for each in open_ones]
     how = (
         "a bar runs from the hours won at least to the hours won at most, a diamond marks the best single figure; hours of two "
         "causes may overlap and do not add up"
     )
     how += f"; nothing can win more than the line, the whole run ({hours(total)})." if total else "."
-    return Figure(title, how, _won_chart(rows, title, total))
+    return Figure(title, how, _won_chart(rows, title, total, scale, unit))
 
 
-def _won_row(found: Hypothesis) -> dict[str, Any]:
-    won = found.hours_won
+def _won_row(found: Hypothesis, scale: float) -> dict[str, Any]:
+    won, point = found.hours_won, point_won(found)
     assert won is not None
     return {
-        "cause": f"{visible(found.title, 56)} ({found.status.value})",
-        "low": won.low,
-        "high": won.high,
-        "point": point_won(found),
-        "label": f"{said_won(won, point_won(found))}",
+        "cause": visible(found.title, 80),
+        "low": won.low * scale,
+        "high": won.high * scale,
+        "point": None if point is None else point * scale,
+        "label": f"{found.status.value}: {said_won(won, point)}",
         "status": found.status.value,
     }
 
 
-def _won_chart(rows: list[dict[str, Any]], title: str, total: float | None) -> Any:
+def _won_chart(rows: list[dict[str, Any]], title: str, total: float | None, scale: float, unit: str) -> Any:
     import altair as alt
     import pandas as pd
 
     table = pd.DataFrame(rows)
-    top = max(float(table["high"].max()), total or 0.0)
+    top = max(float(table["high"].max()), (total or 0.0) * scale)
     colours = alt.Scale(domain=[s.value for s in Status], range=[RUST, RUST, OCHRE, SLATE, SLATE])
     y = alt.Y(
         "cause:N",
         sort=table["cause"].tolist(),
         title=None,
-        axis=alt.Axis(labelLimit=340, ticks=False, domain=False, labelPadding=6),
+        axis=alt.Axis(labelLimit=360, ticks=False, domain=False, labelPadding=6),
     )
     base = alt.Chart(table).encode(y=y)
-    x = alt.X("low:Q", title="hours won [h]", scale=alt.Scale(domain=[0, top * 1.02], nice=True))
+    x = alt.X("low:Q", title=f"time won [{unit}]", scale=alt.Scale(domain=[0, top * 1.02], nice=True))
     bars = base.mark_bar(height=14, fillOpacity=0.55, strokeWidth=2).encode(
         x=x,
         x2="high:Q",
@@ -159,7 +165,7 @@ def _won_chart(rows: list[dict[str, Any]], title: str, total: float | None) -> A
     label = base.mark_text(align="left", baseline="bottom", dy=-10).encode(x=alt.value(2), text="label:N")
     layers: list[Any] = [bars, point.transform_filter("isValid(datum.point)"), label]
     if total:
-        line = alt.Chart(pd.DataFrame({"total": [total]}))
+        line = alt.Chart(pd.DataFrame({"total": [total * scale]}))
         layers.append(line.mark_rule(strokeDash=[5, 3], strokeWidth=2, color=INK).encode(x="total:Q"))
     subtitle = f"dashed line: the whole run, {hours(total)}" if total else "the length of the whole run is not known"
     return alt.layer(*layers).properties(width=WIDTH, height=alt.Step(52), title=alt.TitleParams(title, subtitle=subtitle))

@@ -78,7 +78,7 @@ def calculated(made: Calculation) -> str:
 
 def hours(value: float) -> str:
     """Hours to a tenth; below one hour in minutes, below one minute in seconds."""
-    scale, unit = _time_unit(abs(value))
+    scale, unit = time_unit(abs(value))
     places = hour_places(value) if unit == "h" else max(0, min(decimals(value * scale, 2), 2))
     return f"{number(float(value * scale), places=places)} {unit}"
 
@@ -95,7 +95,7 @@ def hours_won(won: HoursWon | None, point: float | None = None) -> str:
     if won is None:
         return UNKNOWN
     of = f" of {hours(won.total_hours)}" if won.total_hours is not None else ""
-    scale, unit = _time_unit(max(abs(won.low), abs(won.high)))
+    scale, unit = time_unit(max(abs(won.low), abs(won.high)))
     low, high = won.low * scale, won.high * scale
     places = 0 if low == int(low) and high == int(high) else hour_places(max(abs(low), abs(high)))
     if number(low, places=places) == number(high, places=places):
@@ -106,7 +106,7 @@ def hours_won(won: HoursWon | None, point: float | None = None) -> str:
     return f"{bounds} {unit}{of}"
 
 
-def _time_unit(most_hours: float) -> tuple[float, str]:
+def time_unit(most_hours: float) -> tuple[float, str]:
     """Hours, or minutes below one hour, or seconds below one minute: the factor and the unit."""
     if most_hours >= 1 or most_hours == 0:
         return 1.0, "h"

@@ -8,7 +8,7 @@ from diag_kit.evidence import Evidence
 from diag_kit.show.format import visible
 from diag_kit.show.picture import Figure
 from diag_kit.show.reduce import MAX_ROWS, by_time
-from diag_kit.show.theme import BLUE, OCHRE, RUST, WIDTH, rank_scales
+from diag_kit.show.theme import BLUE, INK, OCHRE, RUST, WIDTH, rank_scales
 
 if TYPE_CHECKING:
     import altair
@@ -278,8 +278,11 @@ def who_read_what(evidence: Evidence) -> Figure:
         x=time_axis(), y=alt.Y("file:Q", title="file, numbered by first opening", axis=alt.Axis(tickMinStep=1, format="d"))
     )
     points = base.mark_point(size=55, strokeWidth=1.6)
+    layers = []
     if ranks:
-        points = points.encode(
+        unknown = base.transform_filter("datum.rank == 'not known'").mark_point(size=12, filled=True, color=INK, opacity=0.5)
+        layers = [unknown]
+        points = points.transform_filter("datum.rank != 'not known'").encode(
             color=alt.Color("rank:N", scale=colours, title="rank"), shape=alt.Shape("rank:N", scale=shapes, title="rank")
         )
     rings = base.transform_filter("datum.shared").mark_point(size=190, shape="circle", color=RUST, strokeWidth=1.5)
@@ -289,6 +292,8 @@ def who_read_what(evidence: Evidence) -> Figure:
         if ranks
         else f"{opened}; which rank opened them was not seen"
     )
+    unseen = int((table["rank_number"] == ALL).sum()) if ranks else 0
+    subtitle += f"; {unseen} opens by a rank that was not seen (dots)" if unseen else ""
     subtitle += f"; {said}" if said else ""
     how = (
         "two ranks on one row read the same file: a split loader never does that within an epoch; "
@@ -296,7 +301,9 @@ def who_read_what(evidence: Evidence) -> Figure:
         "ranks in the same order do it on every row, at nearly the same time."
     )
     return Figure(
-        title, how, alt.layer(points, rings).properties(width=WIDTH, height=300, title=alt.TitleParams(title, subtitle=subtitle))
+        title,
+        how,
+        alt.layer(*layers, points, rings).properties(width=WIDTH, height=300, title=alt.TitleParams(title, subtitle=subtitle)),
     )
 
 

@@ -9,11 +9,22 @@ from datetime import timedelta
 import pandas as pd
 import pytest
 from markupsafe import escape
-from show_cases import T0, StandIn, disk_table, founding, gpu_table, hypotheses, metrics_table, opens_table, window_table
+from show_cases import (
+    T0,
+    StandIn,
+    calculations,
+    disk_table,
+    founding,
+    gpu_table,
+    hypotheses,
+    metrics_table,
+    opens_table,
+    window_table,
+)
 
 from diag_kit.errors import DiagError
 from diag_kit.evidence import Evidence
-from diag_kit.records import Observation, Parsed, Status
+from diag_kit.records import Interval, Observation, Parsed, Status
 from diag_kit.show import charts
 from diag_kit.show.picture import Figure, show, squeeze, to_png
 from diag_kit.show.reduce import by_time
@@ -54,7 +65,7 @@ def test_nothing_seen_gives_a_sentence_not_an_empty_chart(chart: object) -> None
 
 def test_readings_have_hours_interval_and_what_decides() -> None:
     made = rows(charts.readings(founding().evidence))
-    assert [(round(row["hours"], 1), round(row["low"], 1), row["stands"]) for row in made] == [  # type: ignore[call-overload]
+    assert [(round(row["length"], 1), round(row["low"], 1), row["stands"]) for row in made] == [  # type: ignore[call-overload]
         (35.2, 33.5, "stands now"),
         (8.8, 8.4, "rival"),
         (8.8, 8.4, "rival"),
@@ -254,3 +265,26 @@ def pixels(png: bytes) -> bytes:
         data += png[at + 8 : at + 8 + size] if png[at + 4 : at + 8] == b"IDAT" else b""
         at += 12 + size
     return zlib.decompress(data)
+
+
+def test_a_run_of_minutes_is_drawn_in_minutes() -> None:
+    short = [
+        dataclasses.replace(
+            each,
+            value=each.value / 1000,
+            interval=each.interval and Interval(each.interval.low / 1000, each.interval.high / 1000),
+        )
+        for each in calculations()
+        if each.unit == "h" and each.value and each.interval
+    ]
+    figure = charts.readings(StandIn(short).evidence)  # type: ignore[arg-type]
+    assert rows(figure)[0]["label"] == "2.11 min (2.01-2.22), stands now"
+    assert "length of the whole run [min]" in str(spec(figure))
+
+
+def test_opens_by_an_unseen_rank_are_dots_and_counted() -> None:
+    table = opens_table()
+    table.loc[:9, "rank"] = pd.NA
+    figure = charts.who_read_what(seen(opens=table))
+    assert "10 opens by a rank that was not seen (dots)" in str(spec(figure)["title"])
+    assert figure.png.startswith(b"\x89PNG")
