@@ -106,13 +106,17 @@ class Bullets:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``anchors``: one per row (an id that citations lead to), or none. ``numeric``: columns set to the right."""
+    """``anchors``: one per row (an id that citations lead to), or none. ``numeric``: columns set to the right.
+
+    ``widths``: percent of the page for each column, where a browser's own choice reads badly.
+    """
 
     kind: ClassVar[str] = "table"
     header: tuple[str, ...]
     rows: tuple[tuple[Line, ...], ...]
     anchors: tuple[str, ...] = ()
     numeric: tuple[int, ...] = ()
+    widths: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,10 @@ A content security policy in the page says the same to the browser, so that even
 from __future__ import annotations
 
 import base64
+import re
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup, escape
 
 from diag_kit.postmortem.document import Document, Line, Picture, text_of
 from diag_kit.postmortem.wording import one_line, verbatim
@@ -15,6 +17,7 @@ from diag_kit.show.picture import SCALE
 
 SHORT = 28
 """Characters."""
+BREAKS = "_/."
 
 
 def render(document: Document) -> str:
@@ -30,12 +33,20 @@ def render(document: Document) -> str:
     environment.filters["data_uri"] = _data_uri
     environment.filters["shown_width"] = _shown_width
     environment.filters["is_short"] = _is_short
+    environment.filters["breakable"] = _breakable
     return environment.get_template("page.html.jinja").render(document=document) + "\n"
 
 
 def _is_short(cell: Line) -> bool:
     """Cells that a browser must not break: names, numbers, times. The others share the rest of the row."""
     return len(text_of(cell)) <= SHORT
+
+
+def _breakable(text: str) -> Markup:
+    """Code in which a browser may break a line after each underscore, slash or point, and only there."""
+    return Markup("").join(
+        escape(part) + (Markup("<wbr>") if part in BREAKS else "") for part in re.split(r"([_/.])", one_line(text))
+    )
 
 
 def _shown_width(picture: Picture) -> int:

@@ -32,6 +32,7 @@ def calculations(ledger: Ledger) -> Section:
             ("id", "name", "value", "how", "remark"),
             rows,
             tuple(each.id for each in made),
+            widths=(6, 18, 20, 31, 25),
         ),
     )
     return Section("Calculations", "calculations", blocks)

@@ -31,13 +31,13 @@ class _Reader(HTMLParser):
         self.page.attributes += [(tag, name, value or "") for name, value in attrs]
         if tag not in VOID:
             self.open.append(tag)
-        if tag not in {"code", "strong", "s", "a", "mark", "em", "del"}:
+        if tag not in {"code", "strong", "s", "a", "mark", "em", "del", "wbr"}:
             self.page.text += " "
 
     def handle_endtag(self, tag: str) -> None:
         if not self.open or self.open.pop() != tag:
             self.page.unbalanced.append(tag)
-        if tag not in {"code", "strong", "s", "a", "mark", "em", "del"}:
+        if tag not in {"code", "strong", "s", "a", "mark", "em", "del", "wbr"}:
             self.page.text += " "
 
     def handle_data(self, data: str) -> None:

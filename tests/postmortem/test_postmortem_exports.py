@@ -23,7 +23,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 16
 ALLOWED_TAGS = {
     *("html", "head", "meta", "title", "style", "body", "main", "header", "h1", "h2", "h3", "div", "section", "p", "ul", "li"),
     *("nav", "a", "table", "thead", "tbody", "tr", "th", "td", "code", "strong", "mark", "s", "pre", "details", "summary"),
-    *("figure", "img", "figcaption"),
+    *("figure", "img", "figcaption", "colgroup", "col", "wbr"),
 }
 
 # escape=False: raw HTML in the Markdown would come through as tags, and be seen.
