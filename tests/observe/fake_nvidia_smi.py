@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> int:
     asked = " ".join(arguments)
     if MODE == "no_driver":
         say(
-            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver"
+            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the NVIDIA driver"
         )
         return 9
     if MODE == "mismatch":
