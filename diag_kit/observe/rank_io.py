@@ -113,7 +113,8 @@ class RankIo:
                 values = zip(("rank", "pid", "rchar", "read_bytes"), map(int, found.groups()[1:]), strict=True)
                 rows.append({"t": moment, **dict(values)})
             elif line.startswith("blind "):
-                blind.setdefault(f"the bytes read by rank {line[6:].replace(' ', ' (pid ', 1).replace(' ', '): ', 2)}"[:200])
+                rank, pid, why = [*line[6:].split(" ", 2), "", ""][:3]
+                blind.setdefault(f"the bytes read by rank {rank} (pid {pid}): {why}"[:200])
             elif line and not line.startswith("==diag_kit:") and line != "end" and len(strange) < 50:
                 strange.append(NotUnderstood(f"rank_io line {number}", line[:200], "not a counter row"))
         table = frame(rows, RANK_IO)

@@ -126,6 +126,7 @@ class Inotify:
 class Poll:
     def __init__(self, inotify):
         self.inotify, self.gaps, self.last, self.scans, self.blind, self.stays = inotify, {}, {}, {}, set(), {}
+        self.hot = set()
         self.sweeps = 0
     def full(self, pid, rank, now):
         # learn which numbers are taken for long, so that sweeps look at the free ones only: an open gets the lowest of them
@@ -145,7 +146,8 @@ class Poll:
             return
         before = self.scans.get(pid, {})
         self.scans[pid] = taken
-        steady = {n for n, target in taken.items() if before.get(n, None if before else target) == target}
+        passing = {n for n, t in taken.items() if t.startswith("/") and not not_data.search(t)}
+        steady = {n for n, t in taken.items() if (before[n] == t if n in before else n not in passing and not before)}
         self.gaps[pid] = [n for n in range(max(taken, default=2) + 4) if n not in steady][:3]
         for n, target in taken.items():
             if target.startswith("/") and not not_data.search(target):
@@ -174,19 +176,24 @@ class Poll:
             self.inotify.add(folder if os.path.isdir(folder) else "/proc/%d/root%s" % (pid, folder))
             self.inotify.known.add(folder)
     def sweep(self, pids):
+        # data files pass through few of the free numbers: those are looked at every time, the others every fourth
         now, link, last = time.time(), os.readlink, self.last
-        for pid, gaps in self.gaps.items():
-            base = "/proc/%d/fd/" % pid
-            for n in gaps:
-                try:
-                    target = link(base + str(n))
-                except OSError:
-                    last.pop((pid, n), None)
-                    continue
-                if target[:1] == "/" and last.get((pid, n)) != target:
-                    if not not_data.search(target):
-                        self.seen(now, pid, pids.get(pid), n, target)
         self.sweeps += 1
+        everything = self.sweeps % 4 == 0 or not self.hot
+        places = [(pid, n) for pid, gaps in self.gaps.items() for n in gaps] if everything else list(self.hot)
+        for place in places:
+            pid, n = place
+            try:
+                target = link("/proc/%d/fd/%d" % place)
+            except OSError:
+                last.pop(place, None)
+                if pid not in self.gaps:
+                    self.hot.discard(place)
+                continue
+            if target[:1] == "/" and last.get(place) != target:
+                if not not_data.search(target):
+                    self.hot.add(place)
+                    self.seen(now, pid, pids.get(pid), n, target)
 def maps(pids):
     done = set()
     for pid in list(pids)[:64]:

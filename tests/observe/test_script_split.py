@@ -417,10 +417,9 @@ def test_any_bytes(raw: bytes) -> None:
 
 
 WORDS = st.sampled_from(
-    [
-        *("DataLoader(", "DistributedSampler(", "ds", ",", ")", "(", "=", "sampler", "shuffle=True", "if", "args.x", ":"),
-        *("\n", "\n    ", "rank", "::", "[", "]", "def", "f", "return", "self.", "lambda", "*"),
-    ]
+    "DataLoader( DistributedSampler( ds , ) ( = sampler shuffle=True if args.x : ; rank :: [ ] def f return self. lambda *".replace(
+        ";", "\n \n\t"
+    ).split(" ")
 )
 
 

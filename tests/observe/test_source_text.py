@@ -120,7 +120,8 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     (package / "inner").mkdir(parents=True)
     (package / "__init__.py").write_text("raise RuntimeError('imported')\n")
     (package / "trainer.py").write_text(
-        "from drafter.inner.wrap import shard\nfrom .base import Base\n\nclass Trainer(Base):\n    def run(self):\n        return 1\n"
+        "from drafter.inner.wrap import shard\nfrom .base import Base\n\n"
+        "class Trainer(Base):\n    def run(self):\n        return 1\n"
     )
     (package / "base.py").write_text("class Base:\n    def save(self):\n        return 2\n")
     (package / "inner" / "__init__.py").write_text("")
