@@ -1,4 +1,7 @@
-"""Running a notebook as a reader would, in a copy, without network; and what a committed notebook may hold."""
+"""Running a notebook as a reader would, in a copy, without network; and what a committed notebook may hold.
+
+``python tests/notebooks/notebook_runs.py notebooks/*.ipynb`` runs notebooks and keeps their outputs, as they are committed.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
 
 ROOT = Path(__file__).resolve().parents[2]
 OFFLINE = Path(__file__).parent / "offline"
@@ -22,7 +26,6 @@ NOT_COMPARED = "varies"
 """Tag of a cell whose text may differ from run to run."""
 
 _VARYING = (
-    (re.compile(r"\x1b\[[0-9;]*[A-Za-z]"), ""),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d| UTC)?"), "DATE"),
     (re.compile(r"\b\d\d:\d\d(:\d\d(\.\d+)?)?( UTC)?\b"), "CLOCK"),
     (re.compile(r"\b\d+(\.\d+)? (ms|s|min)\b"), "SECONDS"),
@@ -80,6 +83,7 @@ def run(path: Path, folder: Path, timeout_s: int = CELL_TIMEOUT_S) -> Run:
         startup_timeout=120,
         kernel_name="python3",
         store_widget_state=False,
+        record_timing=False,
         resources={"metadata": {"path": str(folder)}},
     )
     client.execute(env=offline_environment(folder))
@@ -126,8 +130,14 @@ def _text(output: Any) -> str:
     return "".join(output.get("data", {}).get("text/plain", "")) + "\n"
 
 
+def plain(text: str) -> str:
+    """Without terminal colours."""
+    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)
+
+
 def settled(text: str) -> str:
     """The text with times, durations, sizes, addresses and temporary paths replaced."""
+    text = plain(text)
     for pattern, word in _VARYING:
         text = pattern.sub(word, text)
     return text.strip()
@@ -168,3 +178,24 @@ def local_paths(notebook: Any) -> set[str]:
     if sys.prefix in ("/usr", "/usr/local"):
         patterns.pop(1)
     return {match for pattern in patterns for match in re.findall(pattern, whole)}
+
+
+def main(names: list[str]) -> int:
+    """Run each notebook and write it back with its outputs; one that fails stays as it was."""
+    failed = 0
+    for name in names:
+        path = Path(name)
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                done = run(path, Path(folder))
+            except CellExecutionError as error:
+                print(f"{name}: not written\n{plain(str(error))}")
+                failed += 1
+                continue
+        nbformat.write(done.notebook, path)
+        print(f"{name}: {'; '.join(faults_of_committed(done.notebook)) or 'written'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -7,7 +7,8 @@ from typing import Any
 
 import nbformat
 import pytest
-from notebook_runs import Run, code_cells, faults_of_committed, outputs, red, run, shipped, texts
+from nbclient.exceptions import CellExecutionError
+from notebook_runs import Run, code_cells, faults_of_committed, outputs, plain, red, run, shipped, texts
 
 NOTEBOOKS = shipped()
 each_notebook = pytest.mark.parametrize(
@@ -19,13 +20,19 @@ each_notebook = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Each notebook is run once for all tests of this module."""
-    done: dict[Path, Run] = {}
+    """Each notebook is run once for all tests of this module; one that fails fails each of them, with its message."""
+    done: dict[Path, Run | str] = {}
 
     def get(path: Path) -> Run:
         if path not in done:
-            done[path] = run(path, tmp_path_factory.mktemp(path.stem))
-        return done[path]
+            try:
+                done[path] = run(path, tmp_path_factory.mktemp(path.stem))
+            except CellExecutionError as error:
+                done[path] = plain(str(error))
+        found = done[path]
+        if isinstance(found, str):
+            pytest.fail(found, pytrace=False)
+        return found
 
     return get
 
