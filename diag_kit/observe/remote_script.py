@@ -10,22 +10,23 @@ MAX_BYTES = 1_000_000
 
 SCRIPT = r"""
 path=$1; where=$2; pid=$3; started=$4; world=$5; python=$6; left=$7
-tab=$(printf '\t')
 echo '==diag_kit:script=='
 printf 'started\t%s\nworld\t%s\n' "$started" "$world"
 [ -n "$pid" ] && [ -r "/proc/$pid/cmdline" ] &&
   { printf 'cmd\t'; tr '\000\n\t' '\037\036 ' < "/proc/$pid/cmdline"; echo; }
 root=
-seen=" "
+newline='
+'
+seen=$newline
 own() { if [ -e "$1" ]; then echo "$1"; elif [ -n "$pid" ] && [ -e "/proc/$pid/root$1" ]; then echo "/proc/$pid/root$1"; fi; }
 send() {
-  case "$seen" in *" $1 "*) return ;; esac
-  seen="$seen$1 "
+  case "$seen" in *"$newline$1$newline"*) return ;; esac
+  seen="$seen$1$newline"
   [ -r "$1" ] || { printf 'problem\tunreadable\t%s\n' "$1"; return; }
-  set -- "$1" $(stat -L -c '%Y %s' "$1" 2>/dev/null)
-  [ "${3:-0}" -le "$left" ] || { printf 'problem\ttoo long, left out\t%s\n' "$1"; return; }
-  left=$((left - ${3:-0}))
-  printf 'file\t%s\t%s\t%s\n' "$1" "${2:-}" "${3:-}"
+  size=$(stat -L -c %s "$1" 2>/dev/null)
+  [ "${size:-0}" -le "$left" ] || { printf 'problem\ttoo long, left out\t%s\n' "$1"; return; }
+  left=$((left - ${size:-0}))
+  printf 'file\t%s\t%s\t%s\n' "$1" "$(stat -L -c %Y "$1" 2>/dev/null)" "$size"
   sed 's/^/|/' "$1"; echo
 }
 case $path in
@@ -47,6 +48,7 @@ send "$script"
 home=${script%/*}
 case $script in /proc/"$pid"/root/*) root=/proc/$pid/root ;; esac
 todo=$script; rounds=0
+IFS=$newline
 while [ -n "$todo" ] && [ $rounds -lt 3 ]; do
   rounds=$((rounds + 1)); next=
   for file in $todo; do
@@ -54,22 +56,22 @@ while [ -n "$todo" ] && [ $rounds -lt 3 ]; do
     names=$(sed -n -e 's/^[[:space:]]*from[[:space:]]*\(\.*[A-Za-z_][A-Za-z_0-9.]*\)[[:space:]]*import.*/\1/p' \
       -e 's/^[[:space:]]*from[[:space:]]*\.[[:space:]]*import[[:space:]]*\(.*\)/\1/p' \
       -e 's/^[[:space:]]*import[[:space:]]*\(.*\)/\1/p' "$file" |
-      sed -e 's/[[:space:]]as[[:space:]][^,]*//g' -e 's/#.*//' -e 's/[(),]/ /g')
-    for name in $names; do
-      inner=$(printf '%s' "${name#.}" | sed 's/^\.*//' | tr . /)
+      sed -e 's/[[:space:]]as[[:space:]][^,]*//g' -e 's/#.*//' -e 's/^\.*//' | tr '(), \t' '\n\n\n\n\n' | tr . / | sort -u)
+    for inner in $names; do
       case $inner in *[!A-Za-z0-9_/]*|'') continue ;; esac
       for folder in "$here" "$home" "$root$where" "${home%/*}" "${here%/*}"; do
         hit=
         for each in "$folder/$inner.py" "$folder/$inner/__init__.py"; do
-          [ -f "$each" ] && case "$each" in */site-packages/*|*/dist-packages/*|/usr/lib/*) ;; *) hit="$hit $each" ;; esac
+          case "$each" in */site-packages/*|*/dist-packages/*|/usr/lib/*) continue ;; esac
+          [ -f "$each" ] && hit="$hit$newline$each"
         done
         if [ -d "$folder/$inner" ] && [ -n "$hit" ]; then
-          for each in "$folder/$inner"/*.py; do [ -f "$each" ] && hit="$hit $each"; done
+          for each in "$folder/$inner"/*.py; do [ -f "$each" ] && hit="$hit$newline$each"; done
         fi
         for each in $hit; do
-          case "$seen" in *" $each "*) continue ;; esac
-          [ "$(printf '%s' "$seen" | wc -w)" -lt 40 ] || continue
-          send "$each"; next="$next $each"
+          case "$seen" in *"$newline$each$newline"*) continue ;; esac
+          [ "$(printf '%s' "$seen" | wc -l)" -lt 40 ] || continue
+          send "$each"; next="$next$newline$each"
         done
         [ -n "$hit" ] && break
       done
