@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from diag_kit import calculate as calculate
     from diag_kit import observe as observe
+    from diag_kit import show as show
     from diag_kit.errors import DiagError as DiagError
     from diag_kit.hosts import connect as connect
     from diag_kit.hosts import files as files
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from diag_kit.investigation import Investigation as Investigation
 
 __version__ = "0.1.0"
-__all__ = ["DiagError", "Investigation", "calculate", "connect", "files", "local", "observe", "open_target", "replay"]
+__all__ = ["DiagError", "Investigation", "calculate", "connect", "files", "local", "observe", "open_target", "replay", "show"]
 
 _HOME = {
     "DiagError": "diag_kit.errors",
@@ -34,7 +35,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("calculate", "observe"):
+    if name in ("calculate", "observe", "show"):
         return importlib.import_module(f"diag_kit.{name}")
     if name in _HOME:
         found = getattr(importlib.import_module(_HOME[name]), name)

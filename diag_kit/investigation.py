@@ -76,9 +76,10 @@ class Investigation:
         return f"<Investigation of {self.host.name}: {self.question!r} ({counts or 'nothing yet'})>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        from diag_kit.show.page import page
         from diag_kit.show.text import screen
 
-        return {"text/plain": screen(self)}
+        return {"text/plain": screen(self), "text/html": page(self)}
 
     # -- what is known -------------------------------------------------------------------------------------------
 

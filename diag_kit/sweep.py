@@ -42,7 +42,8 @@ def diagnose(inv: Investigation, *, seconds: float, log: str | None, pid: int | 
             ask_again(inv, inv.host)
         else:
             sweep(inv, seconds, pid)
-    except Cancelled:
+    except (Cancelled, KeyboardInterrupt):
+        inv.cancel()
         inv.note("Cancelled by the user; the findings rest on what had been seen by then.")
     inv.calculate(*standard_calculators(inv.evidence))
     findings = inv.hypothesize()
