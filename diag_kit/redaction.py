@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from diag_kit.errors import BadInput
 from diag_kit.redaction_patterns import KINDS, Span, find, is_secret_value, secret_key
-from diag_kit.redaction_pseudonyms import Pseudonyms, number_of, same
+from diag_kit.redaction_pseudonyms import Pseudonyms, is_pseudonym, number_of, same
 from diag_kit.redaction_words import COMMON_WORDS, NEUTRAL_HOSTS, SYSTEM_USERS
 
 if TYPE_CHECKING:
@@ -198,17 +198,19 @@ class Redactor:
 
     def _spans(self, text: str) -> list[Span]:
         """What is replaced, in order, without overlaps: secrets win and are joined, then the order of the patterns."""
-        taken: list[Span] = []
         found = list(find(text))
         if not self._learning:
             found += self._known_words(text)
         secrets = _join(sorted((s for s in found if s.kind == "secret"), key=lambda s: s.start))
-        for span in [*secrets, *(s for s in found if s.kind != "secret")]:
-            value = text[span.start : span.end]
-            if not self._pseudonyms.reserve(span.kind, value) and span.kind not in self.keep:
-                taken.append(span)
-                self._see(span.kind, value)
-        return _without_overlaps(taken)
+        spans = _without_overlaps([*secrets, *(s for s in found if s.kind != "secret")])
+        return [span for span in spans if self._is_to_go(span.kind, text[span.start : span.end])]
+
+    def _is_to_go(self, kind: str, value: str) -> bool:
+        """False for what is kept or replaced already; it has kept weaker patterns off the same place nevertheless."""
+        if self._pseudonyms.reserve(kind, value) or is_pseudonym(value) or kind in self.keep:
+            return False
+        self._see(kind, value)
+        return True
 
     def _known_words(self, text: str) -> list[Span]:
         """Names and secrets that were found anywhere, here without anything that marks them."""
@@ -226,6 +228,8 @@ class Redactor:
         words: dict[str, str] = {}
         for kind, value in self._seen:
             if kind == "secret" and _distinctive(value):
+                words[value] = kind
+            elif kind == "serial" and kind not in self.keep and len(value) >= 10:  # a shorter one may be any number
                 words[value] = kind
             elif kind in ("user", "host") and kind not in self.keep:
                 forms = (value, same("host", value)) if kind == "host" else (value,)
@@ -257,7 +261,7 @@ class Redactor:
 
     def _whole(self, kind: str, value: str) -> str:
         """A value that is known to be of that kind from where it stands."""
-        if kind in self.keep or not value or self._pseudonyms.reserve(kind, value):
+        if kind in self.keep or not value or self._pseudonyms.reserve(kind, value) or is_pseudonym(value):
             return value
         self._see(kind, value)
         return value if self._learning else self._replace(kind, value)
@@ -270,7 +274,7 @@ class Redactor:
 def _word_pattern(words: Mapping[str, str]) -> re.Pattern[str]:
     """Longest first; a name only where no letter or digit touches it, host names in any case."""
     groups = []
-    for kind in ("secret", "user", "host"):
+    for kind in ("secret", "user", "host", "serial"):
         ordered = sorted((word for word in words if words[word] == kind), key=lambda word: (-len(word), word))
         if ordered:
             body = "|".join(re.escape(word) for word in ordered)

@@ -41,7 +41,7 @@ _KEY_VALUE = re.compile(
     rf"""(?:{_SURE}|{_UNSURE}){_TAIL}
     (?P<sep>\\*["']?\]?[ \t]{{0,8}}(?:=>|:=|==?|:)[ \t]{{0,8}}       # key=v, key: v, "key": "v", os.environ["key"] = "v"
       |["']?(?:\x00|[ \t]{{1,8}}|["'],[ \t]{{0,4}}))                   # --key v, also NUL-separated and as a JSON list
-    (?:\\*"(?P<double>(?:[^"\\\n]|\\[^"\n])+)|\\*'(?P<single>(?:[^'\\\n]|\\[^'\n])+)|(?P<bare>[^\s"'\\,;&<>|(){{}}\[\]\x00]+))""",
+    (?:"(?P<double>(?:[^"\\\n]|\\.)+)|\\+"(?P<escaped>(?:[^"\\\n]|\\[^"\n])+)|\\*'(?P<single>(?:[^'\\\n]|\\[^'\n])+)|(?P<bare>[^\s"'\\,;&<>|(){{}}\[\]\x00]+))""",
     re.I | re.X,
 )
 _KEY_HEAD = re.compile(r"[A-Za-z0-9_.-]*\Z")
@@ -51,6 +51,8 @@ _NOT_A_VALUE = re.compile(
     re.I,
 )
 _NUMBER = re.compile(r"[-+]?[\d.,_]+(?:e[-+]?\d+)?[%a-z/]{0,8}\Z", re.I)
+_REPLACED = re.compile(r"(?<![A-Za-z0-9])(?:(?:secret-|user|host|serial|person)\d{1,6}(?![A-Za-z0-9])|2001:db8:)")
+_REPLACED_AT_END = re.compile(r"secret-\d+\Z")  # "secret-1: message" is a message after a secret
 _DIGITS_ALIKE = str.maketrans("0123456789", "1111111111")
 _CODE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\Z")
 
@@ -98,7 +100,7 @@ _MAC = re.compile(
 )
 _IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)(?!\w)")
 _VERSION_BEFORE = re.compile(r"(?:[=<>~!]=|[A-Za-z0-9][-_]|\w/|version\W{0,6}|-cu\d\d\W{1,40}|\bnvidia-[\w-]+\W{1,40})\Z", re.I)
-_IPV6 = re.compile(r"(?<![\w:.])(?=[0-9A-F:]*:[0-9A-F:]*:)[0-9A-F:]{3,39}(?![\w:])", re.I)
+_IPV6 = re.compile(r"(?<![\w:.])(?=[0-9A-F:]*:[0-9A-F:]*:)[0-9A-F:]{3,39}(?![\w:]|\.\d)", re.I)
 _SERIAL = re.compile(
     r"(?:\bserial(?:[ _-]?(?:number|no))?\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?|<serial>)(?P<value>[A-Za-z0-9-]{6,40})\b", re.I
 )
@@ -119,8 +121,8 @@ _HOST_HINTS = ("Linux ", "nodename", "hostname", "HOSTNAME=", "_NODENAME=", "MAS
 
 def secret_key(name: str) -> str:
     """``sure`` or ``unsure`` if a variable, option or column of that name holds a secret, else empty."""
-    found = _KEY.search(name)
-    if not found:
+    found = _KEY.search(name) if len(name) <= 120 else None
+    if not found or _REPLACED_AT_END.search(name):
         return ""
     if found["sure"]:
         return "sure"
@@ -139,6 +141,7 @@ def looks_secret(value: str) -> bool:
         and not value.startswith(("/", "~", ".", "<", "[", "{", "$"))
         and not _NOT_A_VALUE.match(value)
         and not _CODE.match(value)
+        and not _REPLACED.search(value)
     )
 
 
@@ -189,7 +192,7 @@ def _key_values(text: str) -> Iterator[Span]:
         separator = match["sep"].strip(" \t\"'\\]")
         if not certainty or (separator in ("", "\0", ",") and not before.startswith("-")):
             continue
-        group = "double" if match["double"] else "single" if match["single"] else "bare"
+        group = next(name for name in ("double", "escaped", "single", "bare") if match[name])
         start, end = match.span(group)
         if group == "bare" and separator == "=" and _ENVIRONMENT_KEY.match(name):
             end = _environment_end(text, start, end)
@@ -240,14 +243,18 @@ def _url_login(text: str, match: re.Match[str]) -> bool:
 
 def _url_user(text: str, match: re.Match[str]) -> bool:
     login = match["value"]
-    return not _url_login(text, match) and login.isidentifier() and login not in SYSTEM_USERS and login != "git"
+    if _url_login(text, match) or _REPLACED.fullmatch(login):
+        return False
+    return bool(re.fullmatch(r"[\w.+-]+", login)) and login not in SYSTEM_USERS and login != "git"
 
 
 def _email(text: str, match: re.Match[str]) -> bool:
     top = match["top"].lower()
     domain = match["domain"].lower()
     known = top in TOP_DOMAINS or (len(top) == 2 and top != "py")
-    return known and not match.group().startswith(("git@", "secret-")) and not domain.startswith(("self.", "example."))
+    if text.endswith("://", 0, match.start()):  # the user of a URL
+        return False
+    return known and not match.group().startswith(("git@", "secret-")) and not domain.startswith("self.")
 
 
 def _ipv4(text: str, match: re.Match[str]) -> bool:

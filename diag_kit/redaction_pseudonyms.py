@@ -77,6 +77,11 @@ def _pseudonym(family: str, number: int) -> str:
     return f"secret-{number}" if family == "secret" else f"{family}{number}"
 
 
+def is_pseudonym(text: str) -> bool:
+    """Whether the text as a whole is one that stands for text, of whatever kind: not redacted again as another."""
+    return _PSEUDONYM.fullmatch(text) is not None
+
+
 def number_of(kind: str, value: str) -> int | None:
     """The number of a pseudonym, None if it is an original."""
     if kind == "ip":

@@ -55,7 +55,9 @@ def metrics() -> pd.DataFrame:
         {
             "rank": pd.array([0, 1, None], dtype="Int64"),
             "host": pd.Series(["trainbox", "trainbox", None], dtype="str"),
-            "t": pd.to_datetime(["2026-11-30T12:00:00.000001Z", None, "1969-12-31T23:59:59Z"], format="ISO8601").astype("datetime64[us, UTC]"),
+            "t": pd.to_datetime(["2026-11-30T12:00:00.000001Z", None, "1969-12-31T23:59:59Z"], format="ISO8601").astype(
+                "datetime64[us, UTC]"
+            ),
             "epoch": pd.array([0.1, float("nan"), None], dtype="Float64"),
             "loss": [2.5, float("nan"), float("inf")],
             "readable": pd.array([True, None, False], dtype="boolean"),
@@ -79,15 +81,36 @@ def ledger() -> tuple[Any, ...]:
     return (
         observation(result(out=b"\x00\xff raw bytes\n"), result("false", exit_status=None, timed_out=True, truncated=True)),
         Calculation(
-            "run_hours", "steps / rate", 35.2, "h", ("O1",), Interval(33.1, 37.4), (Assumption("epochs", 10, "assumed"),),
-            "projection", {"epochs": 10}, "C0", "", "C1",
+            "run_hours",
+            "steps / rate",
+            35.2,
+            "h",
+            ("O1",),
+            Interval(33.1, 37.4),
+            (Assumption("epochs", 10, "assumed"),),
+            "projection",
+            {"epochs": 10},
+            "C0",
+            "",
+            "C1",
         ),  # fmt: skip
         Calculation("step_time", "cannot be known", None, "s/step", note="too few steps", id="C2"),
         Hypothesis(
-            "data.dup_no_sampler", "whole dataset", "each rank reads all", Status.SUPPORTED, (Reason("35446 = 35446", ("O1",)),),
-            (), {"hours": 26.4, "split": False}, HoursWon(25.2, 27.7, "by C1"), "a sampler", "opened_files", "H1",
+            "data.dup_no_sampler",
+            "whole dataset",
+            "each rank reads all",
+            Status.SUPPORTED,
+            (Reason("35446 = 35446", ("O1",)),),
+            (),
+            {"hours": 26.4, "split": False},
+            HoursWon(25.2, 27.7, "by C1"),
+            "a sampler",
+            "opened_files",
+            "H1",
         ),  # fmt: skip
-        Verification("data.dup_no_sampler", "overlap", {"split": "0", "own order": "0.25"}, "0.24", Status.CONFIRMED, "near", ("O1",)),
+        Verification(
+            "data.dup_no_sampler", "overlap", {"split": "0", "own order": "0.25"}, "0.24", Status.CONFIRMED, "near", ("O1",)
+        ),
         Note("told: epochs = 10", NOON),
     )
 

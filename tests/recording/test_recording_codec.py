@@ -126,10 +126,37 @@ def test_a_reference_to_bytes_that_are_not_there_is_refused() -> None:
         from_json(CommandResult, document, {}, "commands.jsonl line 1")
 
 
-@given(st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5), lambda inner: st.lists(
-    inner, max_size=4) | st.dictionaries(st.sampled_from(["type", "name", "value", "results", "parsed", "tables", "float", "time",
-                                                          "blob", "table", "mapping", "rows", "columns", "dtype", "values"]),
-                                         inner, max_size=5)))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "type",
+                        "name",
+                        "value",
+                        "results",
+                        "parsed",
+                        "tables",
+                        "float",
+                        "time",
+                        "blob",
+                        "table",
+                        "mapping",
+                        "rows",
+                        "columns",
+                        "dtype",
+                        "values",
+                    ]
+                ),
+                inner,
+                max_size=5,
+            )
+        ),
+    )
+)
 @settings(max_examples=200, deadline=None)
 def test_any_json_is_either_an_entry_or_refused(document: Any) -> None:
     for kind in ("Observation", "Calculation", "Note"):

@@ -283,7 +283,8 @@ def test_a_missing_and_an_unlisted_member(saved: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../evil", "/etc/passwd", "a/../../b", "C:\\x", "a\\b", "raw/../x", "./x", "a//b", ".hidden", "x\ny", "a" * 300, "-/.."]
+    "name",
+    ["../evil", "/etc/passwd", "a/../../b", "C:\\x", "a\\b", "raw/../x", "./x", "a//b", ".hidden", "x\ny", "a" * 300, "-/.."],
 )
 def test_names_that_lead_outside(saved: Path, name: str) -> None:
     rewritten(saved, lambda members: members.update({name: b"x"}))
