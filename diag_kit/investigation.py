@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from diag_kit.calculate.calculator import Calculator, all_calculators
-from diag_kit.errors import BadInput, Cancelled, DiagError
+from diag_kit.errors import BadInput, Cancelled, DiagError, NothingToObserve, NotRecorded
 from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
 from diag_kit.hosts.recorded import RecordedHost, RecordingHost, replay
 from diag_kit.hypothesize.catalogue import all_causes
 from diag_kit.hypothesize.ranking import rank
-from diag_kit.observe.probe import Probe, observe, parameters_of
+from diag_kit.observe.probe import Probe, from_recording, observe, parameters_of
 from diag_kit.observe.told import Told
 from diag_kit.progress import Listener, NextProbe, Progress
 from diag_kit.recording import Recording, Saved, save
@@ -125,7 +125,7 @@ class Investigation:
         begun = time.monotonic()
         self._tell_listeners(Progress(probe.name, probe.budget_s))
         try:
-            seen = observe(probe, self.recorder, known, self._stop)
+            seen = self._ask(probe, known)
         except Cancelled:
             self._tell_listeners(Progress(probe.name, probe.budget_s, time.monotonic() - begun, True, "cancelled"))
             raise
@@ -134,6 +134,16 @@ class Investigation:
         failed = "" if seen.ok else seen.parsed.problems[0]
         self._tell_listeners(Progress(probe.name, probe.budget_s, time.monotonic() - begun, True, failed))
         return seen
+
+    def _ask(self, probe: Probe, known: Evidence) -> Observation:
+        try:
+            return observe(probe, self.recorder, known, self._stop)
+        except (NotRecorded, NothingToObserve):
+            turn = sum(entry.probe == probe.name for entry in known.observations)
+            held = from_recording(probe, self._origin.entries, turn)
+            if held is None:
+                raise
+            return held
 
     def tell(self, name: str, value: Value, unit: str = "", source: str = "told by the user") -> Observation:
         """State a fact that the host cannot show: ``inv.tell("one_gpu_steps_per_s", 6, "steps/s")``."""

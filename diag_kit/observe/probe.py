@@ -11,12 +11,13 @@ import dataclasses
 import importlib
 import pkgutil
 import threading
+from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from diag_kit.errors import BadInput
 from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
-from diag_kit.records import CommandResult, Cost, Observation, Parsed
+from diag_kit.records import CommandResult, Cost, Entry, Observation, Parsed
 
 
 class Probe(Protocol):
@@ -80,6 +81,29 @@ def observe(asked: Probe, host: Host, known: Evidence, stop: threading.Event | N
         parsed=read_safely(asked, results),
         cost=asked.cost,
     )
+
+
+def from_recording(asked: Probe, recorded: Iterable[Entry], turn: int = 0) -> Observation | None:
+    """What a recording's ledger holds for this probe with these parameters, read by the parser of today; None if nothing.
+
+    Commands change between versions of the kit; the raw results that a card rests on stay with the card.
+    """
+    same = [entry for entry in recorded if isinstance(entry, Observation) and entry.results and _same(asked, entry)]
+    if not same:
+        return None
+    results = same[min(turn, len(same) - 1)].results
+    return Observation(
+        asked.name, parameters_of(asked), asked.equivalent, results, read_safely(asked, results), asked.cost
+    )
+
+
+def _same(asked: Probe, entry: Observation) -> bool:
+    if entry.probe != asked.name:
+        return False
+    try:
+        return type(asked)(**entry.parameters) == asked
+    except TypeError:
+        return False
 
 
 def read_safely(asked: Probe, results: tuple[CommandResult, ...]) -> Parsed:
