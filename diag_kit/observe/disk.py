@@ -176,17 +176,17 @@ def _add_pasted(gathered: _Gathered, text: str, where: str) -> None:
     if not text.strip():
         gathered.problems.append("the output of iostat is empty")
     elif '"disk_device"' in text or text.lstrip().startswith("{"):
-        gathered.add(read_json(text, where), "iostat -o JSON", _asked_without_boot(text), expected=False)
+        gathered.add(read_json(text, where), "iostat -o JSON", _asked_without_boot(where, text), expected=False)
     else:
         found = read_text(text, where)
-        gathered.add(found, "iostat", _asked_without_boot(text), expected=False)
+        gathered.add(found, "iostat", _asked_without_boot(where, text), expected=False)
         if any(report.t for report in found.reports) and not re.search(r"^\d{4}-\d\d-\d\dT\S+[+-]\d{4}$", text, re.M):
             gathered.remarks.append("its times name no zone and are taken as UTC")
 
 
-def _asked_without_boot(text: str) -> bool:
-    """A pasted command line with ``-y`` says that the average since boot was left out."""
-    return bool(re.search(r"\biostat\b[^\n]*\s-[A-Za-z]*y", text[:2000]))
+def _asked_without_boot(where: str, text: str) -> bool:
+    """A command line with ``-y``, known or pasted with its output, says that the average since boot was left out."""
+    return any(re.search(r"\biostat\b[^\n]*\s-[A-Za-z]*y", each[:2000]) for each in (where, text))
 
 
 def _version(text: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,8 @@ def test_a_command_line_with_y_keeps_the_first_report() -> None:
     assert rows(kept, "disk")[0]["read_mb_per_s"] == pytest.approx(26.3 * 2**20 / 1e6)
     assert len(kept.tables["disk"]) == 2 and "disk_since_boot" not in kept.tables
     assert "left out" not in kept.summary
+    known = Iostat().read((replace(result(text.encode()), command="iostat -xy --human 1 2"),))
+    assert len(known.tables["disk"]) == 2
 
 
 def test_json_cut_anywhere_keeps_its_complete_reports() -> None:
