@@ -10,8 +10,6 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "notebooks"))  # notebook_runs is shared with that folder
 
-pytest.importorskip("playwright", reason="playwright is missing: pip install playwright")
-
 from lab_browser import LabBrowser
 from lab_server import LabServer
 from programs import find_program

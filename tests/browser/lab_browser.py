@@ -165,6 +165,7 @@ class OpenNotebook:
         if whole and before:
             tall = self.panel.locator(".jp-WindowedPanel-outer").first.evaluate("element => element.scrollHeight")
             self.page.set_viewport_size({"width": before["width"], "height": min(TALLEST_PX, int(tall) + 250)})
+            self.panel.locator(".jp-WindowedPanel-outer").first.evaluate("element => { element.scrollTop = 0; }")
             self.settle(500)
         self.page.screenshot(path=path)
         if whole and before:
