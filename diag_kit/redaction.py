@@ -227,11 +227,12 @@ class Redactor:
     def _all_words(self) -> dict[str, str]:
         words: dict[str, str] = {}
         for kind, value in self._seen:
-            if kind == "secret" and _distinctive(value):
+            if kind in self.keep:
+                continue
+            telling = _distinctive(value) if kind == "secret" else kind == "serial" and len(value) >= 10
+            if telling:
                 words[value] = kind
-            elif kind == "serial" and kind not in self.keep and len(value) >= 10:  # a shorter one may be any number
-                words[value] = kind
-            elif kind in ("user", "host") and kind not in self.keep:
+            elif kind in ("user", "host"):
                 forms = (value, same("host", value)) if kind == "host" else (value,)
                 words |= {form: words.get(form, kind) for form in forms if _replace_everywhere(form)}
         return words

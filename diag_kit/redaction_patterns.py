@@ -281,7 +281,8 @@ def _mac(text: str, match: re.Match[str]) -> bool:
 
 
 def _serial(text: str, match: re.Match[str]) -> bool:
-    return any(c.isdigit() for c in match["value"])
+    value = match["value"]
+    return any(c.isdigit() for c in value) and not re.match(r"(?:secret-|person|user|host)\d", value)
 
 
 def _home_user(text: str, match: re.Match[str]) -> bool:

@@ -42,8 +42,9 @@ def _is_json_iostat(text: str) -> bool:
 
 def _is_config(text: str) -> bool:
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    yaml = sum(bool(re.match(r"^\s*(?:- )?[\w./-]+:(?:\s|$)", line)) for line in lines)
-    return len(lines) >= 2 and yaml >= 0.8 * len(lines) and len(lines) < 2000
+    keys = [found[1] for line in lines if (found := re.match(r"\s*(?:- )?([\w./-]+):(?:\s|$)", line))]
+    different = len(set(keys)) >= 0.5 * len(keys)  # "INFO: ..." on every line is a log
+    return 2 <= len(lines) < 2000 and len(keys) >= 0.8 * len(lines) and different and not _METRIC.search(text)
 
 
 _PYTHON = _has(r"^(?:import \w|from [\w.]+ import |def \w+\(|class \w+[(:]|@\w[\w.]*|if __name__ ==)", 2)
@@ -111,9 +112,11 @@ def kind_of(data: bytes, name: str = "") -> str:
         return "python_source"
     if _is_table(text):
         return "table"
+    if _is_config(text):
+        return "config"
     if _LOG(text):
         return "training_log"
-    return "config" if _is_config(text) or _is_json(text) else "text"
+    return "config" if _is_json(text) else "text"
 
 
 def _mostly_metrics(text: str) -> bool:

@@ -93,7 +93,7 @@ def ledger() -> tuple[Any, ...]:
             "C0",
             "",
             "C1",
-        ),  # fmt: skip
+        ),
         Calculation("step_time", "cannot be known", None, "s/step", note="too few steps", id="C2"),
         Hypothesis(
             "data.dup_no_sampler",
@@ -107,7 +107,7 @@ def ledger() -> tuple[Any, ...]:
             "a sampler",
             "opened_files",
             "H1",
-        ),  # fmt: skip
+        ),
         Verification(
             "data.dup_no_sampler", "overlap", {"split": "0", "own order": "0.25"}, "0.24", Status.CONFIRMED, "near", ("O1",)
         ),

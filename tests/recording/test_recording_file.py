@@ -236,8 +236,16 @@ def test_a_manifest_from_another_version_with_other_fields_opens(saved: Path) ->
     assert opened.question == whole().question
 
 
-@pytest.mark.parametrize(("field", "value"), [("question", 3), ("hosts", "x"), ("redactions", {"user": "many"}), ("created", "noon"),
-                                              ("provenance", {"kind": "magic"})])  # fmt: skip
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("question", 3),
+        ("hosts", "x"),
+        ("redactions", {"user": "many"}),
+        ("created", "noon"),
+        ("provenance", {"kind": "magic"}),
+    ],
+)
 def test_a_manifest_field_of_the_wrong_type(saved: Path, field: str, value: Any) -> None:
     assert refusal(change_manifest(saved, **{field: value})).where.endswith("manifest.json")
 

@@ -26,7 +26,10 @@ def redacted(text: str, **options: Any) -> str:
 
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
-KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU=\nQyNTUxOQAAACBhbGljZQ==\n-----END OPENSSH PRIVATE KEY-----"
+KEY = """-----BEGIN OPENSSH PRIVATE KEY-----
+b3BlbnNzaC1rZXktdjEAAAAABG5vbmU=
+QyNTUxOQAAACBhbGljZQ==
+-----END OPENSSH PRIVATE KEY-----"""
 
 
 @pytest.mark.parametrize(
@@ -171,14 +174,21 @@ def test_any_bytes_pass_and_a_second_pass_changes_nothing(data: bytes) -> None:
         assert once == data
 
 
-PIECES = st.lists(
-    st.sampled_from(
-        ["/home/carol/run", "carol", "10.0.0.5", "10.0.0.6", "password=", "hunter2x", " ", "\n", "a@b.com", "bigbox", "user1", "host1",
-         "192.0.2.1", "Linux bigbox 5.1", "token=", "abcd1234ef", "--api-key ", '"', "'", ",", "=", ":", "\0", "http://", "@", "step 1 ",
-         "3c:ec:ef:12:34:56", "2a01::5:1", "secret-1", "serial: ", "A1B2C3D4", "/Users/dave", "é", "\\"]
-    ),
-    max_size=14,
-).map("".join)  # fmt: skip
+NAMES = [
+    "/home/carol/run",
+    "carol",
+    "10.0.0.5",
+    "10.0.0.6",
+    "a@b.com",
+    "bigbox",
+    "Linux bigbox 5.1",
+    "3c:ec:ef:12:34:56",
+    "2a01::5:1",
+]
+SECRET_TEXT = ["password=", "hunter2x", "token=", "abcd1234ef", "--api-key ", "http://", "serial: ", "A1B2C3D4", "/Users/dave"]
+TAKEN = ["user1", "host1", "192.0.2.1", "secret-1"]
+PUNCTUATION = [" ", "\n", '"', "'", ",", "=", ":", "\0", "@", "step 1 ", "é", "\\"]
+PIECES = st.lists(st.sampled_from([*NAMES, *SECRET_TEXT, *TAKEN, *PUNCTUATION]), max_size=14).map("".join)
 
 
 @given(PIECES)
