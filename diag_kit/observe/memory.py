@@ -164,9 +164,10 @@ def _add_data_mount(gathered: _Gathered, pieces: list[tuple[str, str]], mounts: 
     gathered.facts.append(Fact("data_mount_source", mount.source, source))
     gathered.facts.append(Fact("data_mount_kind", mount.kind, source))
     numbers = [whole(word) for word in space[-5:-2]]
-    if len(numbers) == 3 and (total := numbers[0]) and (free := numbers[2]) is not None:
+    if len(numbers) == 3 and (used := numbers[1]) is not None and (free := numbers[2]) is not None and used + free > 0:
         gathered.facts.append(Fact("data_mount_free_bytes", free * 1024, f"df of {given}", "bytes"))
-        gathered.facts.append(Fact("data_mount_used_pct", round(100 - 100 * free / total, 2), f"df of {given}", "%"))
+        share = round(100 * used / (used + free), 2)  # of what users may fill, as df itself: some blocks are kept for root
+        gathered.facts.append(Fact("data_mount_used_pct", share, f"df of {given}", "%"))
 
 
 def _add_meminfo(gathered: _Gathered, text: str) -> None:

@@ -71,6 +71,21 @@ def test_text_and_xml_of_the_same_gpus_agree() -> None:
         assert {**left, "t": None} == {**right, "t": None}
 
 
+def test_a_real_training_on_two_gpus_as_the_script_saw_it() -> None:
+    """30 s of a torchrun training on two H200s: every sample read, counters agree with the flags, rates by the second."""
+    parsed = read((DATA / "h200_training" / "raw.txt").read_bytes())
+    assert parsed.problems == () and parsed.not_understood == ()
+    table, known = parsed.tables["gpus"], facts(parsed)
+    assert table.groupby("gpu").size().to_dict() == {0: 30, 1: 30}
+    assert table.groupby("gpu")["t"].diff().dropna().dt.total_seconds().between(0.9, 1.1).all()
+    assert table[["util_pct", "power_w", "sm_clock_mhz", "memory_used_mib", "pcie_gen"]].notna().all(axis=None)
+    assert known["gpu_power_w"] == pytest.approx(555.87, abs=0.01)
+    flagged = (table[table["gpu"] == 0]["reasons"] == "sw_power_cap").mean()
+    assert known["gpu_power_cap_fraction"] == pytest.approx(flagged, abs=0.25)
+    assert [row["gpu"] for row in rows(parsed, "gpu_processes")] == [0, 1]
+    assert known["nvlink"] == "present" and known["gpus_in_use"] == 2
+
+
 @pytest.mark.parametrize(
     ("name", "driver", "cuda", "util", "used", "total", "ecc"),
     [
