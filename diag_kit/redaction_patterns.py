@@ -92,6 +92,7 @@ _EMAIL = re.compile(
     r"(?<![\w.+%-])[A-Za-z0-9_][\w.+%-]*@(?P<domain>(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)+(?P<top>[A-Za-z]{2,12}))"
     r"(?![\w-])"
 )
+_ALGORITHMS = frozenset(("openssh.com", "libssh.org"))  # aes128-gcm@openssh.com is the name of a cipher
 _GPU_UUID = re.compile(r"(?<![A-Za-z0-9])(?:GPU|MIG)-(?P<value>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![\w-])", re.I)
 _MAC = re.compile(
     r"(?<![\w:.-])(?:(?:[0-9A-F]{2}:){19}|(?:[0-9A-F]{2}:){7}|(?:[0-9A-F]{2}:){5}|(?=[0-9-]*[A-F])(?:[0-9A-F]{2}-){5})"
@@ -233,7 +234,7 @@ def _token(text: str, match: re.Match[str]) -> bool:
 
 def _authorization(text: str, match: re.Match[str]) -> bool:
     value = match["value"]
-    return looks_secret(value) if match.group()[0] in "bB" else not _NOT_A_VALUE.match(value)
+    return looks_secret(value) if match.group()[0] in "bB" else not (_NOT_A_VALUE.match(value) or value.endswith("("))
 
 
 def _url_login(text: str, match: re.Match[str]) -> bool:
@@ -254,7 +255,12 @@ def _email(text: str, match: re.Match[str]) -> bool:
     known = top in TOP_DOMAINS or (len(top) == 2 and top != "py")
     if text.endswith("://", 0, match.start()):  # the user of a URL
         return False
-    return known and not match.group().startswith(("git@", "secret-")) and not domain.startswith("self.")
+    return (
+        known
+        and not match.group().startswith(("git@", "secret-"))
+        and not domain.startswith("self.")
+        and domain not in _ALGORITHMS
+    )
 
 
 def _ipv4(text: str, match: re.Match[str]) -> bool:
