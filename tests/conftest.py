@@ -46,7 +46,7 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 @pytest.fixture
 def sshd_variant(tmp_path: Path) -> Iterator[Callable[..., Sshd]]:
-    """Start servers that differ: ``sshd_variant(options={"MaxSessions": "1"}, shell="/usr/bin/fish", ...)``."""
+    """Start servers that differ: ``sshd_variant(options={"MaxSessions": "1"}, login_shell="/usr/bin/fish", ...)``."""
     if find_program("sshd") is None:
         missing("sshd", how_to_install("sshd"))
     started: list[Sshd] = []

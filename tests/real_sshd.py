@@ -75,13 +75,13 @@ def processes_with(text: str) -> list[int]:
 class Sshd:
     """A running server and everything a client needs: ``connect("trainbox", config=sshd.config)``.
 
-    ``options`` go into sshd_config. ``shell`` and ``home`` change what the server takes for this user's login shell and
+    ``options`` go into sshd_config. ``login_shell`` and ``home`` change what the server takes for this user's login shell and
     home (needs root and mount namespaces), and so does ``password_login``.
     """
 
     folder: Path
     options: dict[str, str] = field(default_factory=dict)
-    shell: str = ""
+    login_shell: str = ""
     home: str = ""
     password_login: bool = False
     key_kinds: tuple[str, ...] = ("ed25519",)
@@ -110,7 +110,7 @@ class Sshd:
 
     @property
     def changed_accounts(self) -> bool:
-        return bool(self.shell or self.home or self.password_login)
+        return bool(self.login_shell or self.home or self.password_login)
 
     def start(self) -> Sshd:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -152,7 +152,7 @@ class Sshd:
         for line in Path("/etc/passwd").read_text().splitlines():
             fields = line.split(":")
             if fields[0] == self.user:
-                fields[5], fields[6] = self.home or fields[5], self.shell or fields[6]
+                fields[5], fields[6] = self.home or fields[5], self.login_shell or fields[6]
             lines.append(":".join(fields))
         return "\n".join(lines) + "\n"
 

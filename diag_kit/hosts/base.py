@@ -63,6 +63,7 @@ class ShellHost:
         self._lock = threading.Lock()
         self._freed = threading.Condition(self._lock)
         self._opening = 0
+        self._most_sessions = MAX_AT_ONCE
         self._idle: list[Shell] = []
         self._busy: set[Shell] = set()
         self._closed = False
@@ -76,9 +77,7 @@ class ShellHost:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     # What a kind of host provides.
@@ -161,7 +160,7 @@ class ShellHost:
             truncated=outcome.truncated,
             timed_out=outcome.how in ("timeout", "no answer"),
         )
-        if outcome.how != "lost":
+        if outcome.how not in ("lost", "cut"):
             return result
         where = f"{self.name}, {_short(command)}"
         if self._closed:
@@ -181,26 +180,27 @@ class ShellHost:
     def _take(self) -> tuple[Shell, bool]:
         """An idle runner (True) or a new one (False). When the host allows no more sessions, wait for one of ours."""
         while True:
-            with self._lock:
+            with self._freed:
                 self._refuse_closed()
                 if self._idle:
                     shell = self._idle.pop()
                     self._busy.add(shell)
                     return shell, True
+                if len(self._busy) + self._opening >= self._most_sessions:
+                    self._freed.wait(1.0)
+                    continue
                 self._opening += 1
             try:
                 return self._start_shell(), False
             except NoMoreSessions as full:
-                refused = full.error
-            finally:
                 with self._lock:
+                    if not self._busy and self._opening == 1 and not self._idle:
+                        raise full.error from None
+                    self._most_sessions = max(1, len(self._busy))
+            finally:
+                with self._freed:
                     self._opening -= 1
                     self._freed.notify_all()
-            with self._freed:
-                if not self._idle:
-                    if not self._busy and not self._opening:
-                        raise refused
-                    self._freed.wait(1.0)
 
     def _start_shell(self) -> Shell:
         stream = self._open_stream()
@@ -222,7 +222,7 @@ class ShellHost:
 
     def _prove(self) -> None:
         """Start the first runner now, so that what is wrong with the host is said when it is opened."""
-        shell = self._start_shell()
+        shell, _ = self._take()
         with self._lock:
             self._busy.discard(shell)
             self._idle.append(shell)
@@ -283,4 +283,3 @@ class ShellHost:
 def _short(command: str, width: int = 160) -> str:
     line = " ".join(command.split())
     return line if len(line) <= width else line[: width - 3] + "..."
-

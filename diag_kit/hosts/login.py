@@ -11,6 +11,7 @@ from pathlib import Path
 
 import paramiko
 from paramiko.agent import AgentKey, AgentSSH
+from paramiko.pkey import PublicBlob
 
 from diag_kit.errors import DiagError, HostUnreachable, LoginRefused
 from diag_kit.hosts.known_hosts import fingerprint
@@ -46,6 +47,21 @@ class Secret:
         return self._given or ""
 
 
+class _Agent(AgentSSH):
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(30.0)  # an agent may ask its user
+            connection.connect(path)
+            self._connect(connection)  # type: ignore[attr-defined]  # the stubs leave it out
+        except (OSError, EOFError, paramiko.SSHException):
+            connection.close()
+
+    def close(self) -> None:
+        self._close()  # type: ignore[attr-defined]
+
+
 @dataclass(slots=True)
 class _Attempt:
     """What has been tried on one host."""
@@ -57,20 +73,25 @@ class _Attempt:
     tried: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     other_way: bool = False
+    agent: _Agent | None = None
 
 
 def log_in(transport: paramiko.Transport, config: HostConfig, secret: Secret) -> None:
     """Authenticate. Raises LoginRefused with what was tried and what the host offers, HostUnreachable if it breaks."""
     attempt = _Attempt(transport, config, secret)
+    let_in = False
     try:
-        if not (_ask_offers(attempt) or _with_keys(attempt) or _with_password(attempt)):
-            raise _refused(attempt)
+        let_in = _ask_offers(attempt) or _with_keys(attempt) or _with_password(attempt)
     except paramiko.AuthenticationException as error:
-        if not transport.is_active():
+        if not transport.is_active() or "imeout" in str(error):
             raise _broke_off(attempt, error) from None
-        raise _refused(attempt) from None
     except (paramiko.SSHException, EOFError, OSError) as error:
         raise _broke_off(attempt, error) from None
+    finally:
+        if attempt.agent is not None:
+            attempt.agent.close()
+    if not let_in:
+        raise _refused(attempt)
 
 
 def _ask_offers(attempt: _Attempt) -> bool:
@@ -94,8 +115,8 @@ def _with_keys(attempt: _Attempt) -> bool:
         except paramiko.BadAuthenticationType as answer:
             attempt.offers = list(answer.allowed_types)
             continue
-        except paramiko.AuthenticationException:
-            if not attempt.transport.is_active():
+        except paramiko.AuthenticationException as error:
+            if not attempt.transport.is_active() or "imeout" in str(error):
                 raise
             continue
         except paramiko.SSHException as error:
@@ -123,8 +144,8 @@ def _with_password(attempt: _Attempt) -> bool:
                 attempt.transport.auth_password(attempt.config.user, password, fallback=False)
             else:
                 attempt.transport.auth_interactive(attempt.config.user, _answer_with(password))
-        except paramiko.AuthenticationException:
-            if not attempt.transport.is_active():
+        except paramiko.AuthenticationException as error:
+            if not attempt.transport.is_active() or "imeout" in str(error):
                 raise
         if attempt.transport.is_authenticated():
             return True
@@ -143,7 +164,8 @@ def _answer_with(password: str) -> Callable[[str, str, list[tuple[str, bool]]], 
 def _keys(attempt: _Attempt) -> Iterator[tuple[str, paramiko.PKey]]:
     """Agent keys that are configured, then key files, then the agent's other keys unless IdentitiesOnly: the likely ones
     first, since a host ends the login after a few (MaxAuthTries, 6)."""
-    agent_keys = _agent_keys(attempt.config)
+    attempt.agent = _open_agent(attempt.config)
+    agent_keys = attempt.agent.get_keys() if attempt.agent is not None else ()
     wanted = {blob for name in attempt.config.identity_files if (blob := _public_blob(name)) is not None}
     offered: set[bytes] = set()
     for key in agent_keys:
@@ -164,29 +186,17 @@ def _label(source: str, key: paramiko.PKey) -> str:
     return f"{source}{f' {comment}' if comment else ''} ({key.get_name()} {fingerprint(key.asbytes())})"
 
 
-class _Agent(AgentSSH):
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            connection.settimeout(30.0)  # an agent may ask its user
-            connection.connect(path)
-            self._connect(connection)
-        except (OSError, EOFError, paramiko.SSHException):
-            connection.close()
-
-
-def _agent_keys(config: HostConfig) -> tuple[AgentKey, ...]:
+def _open_agent(config: HostConfig) -> _Agent | None:
     path = config.identity_agent
     if path.lower() == "none":
-        return ()
+        return None
     if not path or path == "SSH_AUTH_SOCK":
         path = os.environ.get("SSH_AUTH_SOCK", "")
     elif path.startswith("$"):
         path = os.environ.get(path.strip("${}"), "")
     if not path or not hasattr(socket, "AF_UNIX"):
-        return ()
-    return tuple(_Agent(os.path.expanduser(expand_tokens(path, config))).get_keys())
+        return None
+    return _Agent(str(Path(expand_tokens(path, config)).expanduser()))
 
 
 def _public_blob(name: str) -> bytes | None:
@@ -195,7 +205,7 @@ def _public_blob(name: str) -> bytes | None:
         try:
             words = path.read_text("utf-8", "replace").split()
             if len(words) >= 2 and words[0].startswith(("ssh-", "ecdsa-", "sk-")):
-                return bytes(paramiko.PublicBlob.from_string(" ".join(words[:2])).key_blob)
+                return bytes(PublicBlob.from_string(" ".join(words[:2])).key_blob)
         except (OSError, ValueError):
             continue
     return None

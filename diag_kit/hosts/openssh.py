@@ -97,7 +97,7 @@ class OpenSshHost(ShellHost):
                 more_out, more_err = master.read(left_s)
             except StreamEnded as ended:
                 master.close()
-                raise explain(err.decode("utf-8", "replace"), self.name, ended.why) from None
+                raise explain((err or out).decode("utf-8", "replace"), self.name, ended.why) from None
             out, err = (out + more_out)[-65536:], (err + more_err)[-65536:]
 
     def _open_stream(self) -> Stream:
@@ -155,6 +155,12 @@ _CAUSES: tuple[tuple[str, type[DiagError], str, str], ...] = (
         "check the spelling, the alias in ~/.ssh/config, and that the network or VPN is up",
     ),
     (
+        r"banner exchange|kex_exchange_identification|Connection closed by|Connection reset",
+        HostUnreachable,
+        "something answers, but not as a working SSH server",
+        "check the port; a host that is overloaded does this too",
+    ),
+    (
         r"Connection refused|No route to host|Network is unreachable|[Cc]onnection timed out|Operation timed out",
         HostUnreachable,
         "it does not answer",
@@ -177,12 +183,6 @@ _CAUSES: tuple[tuple[str, type[DiagError], str, str], ...] = (
         HostUnreachable,
         "it has no algorithm in common with this ssh",
         "try by hand: ssh -v {name}",
-    ),
-    (
-        r"banner exchange|kex_exchange_identification|Connection closed by|Connection reset",
-        HostUnreachable,
-        "something answers, but not as a working SSH server",
-        "check the port; a host that is overloaded does this too",
     ),
 )
 

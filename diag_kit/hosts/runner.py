@@ -25,7 +25,8 @@ MAX_PART_BYTES = 120_000
 HELLO = b"diag_kit-runner-ready"
 
 # Functions of the loop below are the whole remote side. POSIX sh: dash, bash, busybox, ksh.
-# dk_end ends a command's process group, then whatever moved to another group of the same session (nested `timeout`).
+# dk_end ends a command's process group, then whatever moved to another group of the same session (nested `timeout`);
+# without setsid there is no group to end, so it walks the tree of children.
 # In dk_run, descriptor 3 is the runner's input, 4 its standard error: the shell's own notices on killed children are dropped.
 _LOOP = r"""
 dk_sweep() {
@@ -33,18 +34,32 @@ dk_sweep() {
   for dk_f in /proc/[0-9]*/stat; do
     read -r dk_l <"$dk_f" || continue
     dk_p=${dk_f#/proc/}; dk_p=${dk_p%/stat}
-    set -- "$1" ${dk_l##*) }
+    set -- "$1" ${dk_l##*\) }
     [ "$5" = "$1" ] && kill -s KILL "$dk_p"
   done
 }
+dk_kids() {
+  for dk_f in /proc/[0-9]*/stat; do
+    read -r dk_l <"$dk_f" || continue
+    dk_p=${dk_f#/proc/}; dk_p=${dk_p%/stat}
+    set -- "$1" ${dk_l##*\) }
+    [ "$3" = "$1" ] && echo "$dk_p"
+  done
+}
+dk_tree() {
+  dk_k=$(dk_kids "$1")
+  kill -s KILL "$1"
+  for dk_p in $dk_k; do (dk_tree "$dk_p"); done
+}
 dk_end() {
+  if [ -z "$dk_setsid" ]; then dk_tree "$1"; return; fi
   kill -s TERM -- "-$1" || kill -s TERM "$1"
   dk_n=0
   while [ "$dk_n" -lt 10 ] && kill -s 0 -- "-$1"; do
     dk_n=$((dk_n + 1)); sleep 0.1 || sleep 1
   done
   kill -s KILL -- "-$1" || kill -s KILL "$1"
-  [ -n "$dk_setsid" ] && dk_sweep "$1"
+  dk_sweep "$1"
 }
 dk_run() {
   dk_a=$1 dk_b=$2 dk_s=$3 dk_i=$4; shift 4
@@ -93,9 +108,7 @@ $1" diag_kit
 
 def _literal(text: str) -> str:
     """Escape for ``printf %b`` so that what remains is plain in single quotes of every login shell, and is one line."""
-    plain = b"".join(
-        bytes([byte]) if 32 <= byte < 127 and byte not in b"'!\\" else b"\\0%03o" % byte for byte in text.encode()
-    )
+    plain = b"".join(bytes([byte]) if 32 <= byte < 127 and byte not in b"'!\\" else b"\\0%03o" % byte for byte in text.encode())
     return plain.decode("ascii")
 
 

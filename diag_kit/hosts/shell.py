@@ -97,7 +97,8 @@ class Frame:
 
 @dataclass(slots=True)
 class Outcome:
-    """What one request brought. ``how``: ended, timeout, stopped, overflow (printed far past the limit), lost, no answer."""
+    """What one request brought. ``how``: ended, timeout, stopped, overflow (printed far past the limit), no answer, lost (the
+    stream broke), cut (the runner's input ended, and it ended the command)."""
 
     stdout: bytes
     stderr: bytes
@@ -147,9 +148,7 @@ class Shell:
 class _Run:
     """The state of one command while it is drained."""
 
-    def __init__(
-        self, shell: Shell, asked: Request, timeout_s: float, max_bytes: int, stop: threading.Event | None
-    ) -> None:
+    def __init__(self, shell: Shell, asked: Request, timeout_s: float, max_bytes: int, stop: threading.Event | None) -> None:
         self.shell, self.asked, self.timeout_s, self.max_bytes, self.stop = shell, asked, timeout_s, max_bytes, stop
         self.out = Frame(asked.begin, asked.end, max_bytes)
         self.err = Frame(asked.begin, asked.end, max_bytes)
@@ -234,7 +233,7 @@ class _Run:
         if trailer.how == "timeout":
             return "timeout"
         if trailer.how == "stopped":
-            return self.ended_by or "stopped"
+            return self.ended_by or "cut"  # its input ended: closed here, or the connection went
         # `timeout` answers 124, or 137 when it had to send SIGKILL; a script may do the same, but not after that long.
         if trailer.exit_status in (124, 137) and duration_s >= self.timeout_s:
             return "timeout"

@@ -19,6 +19,8 @@ from diag_kit.hosts.timeouts import Timeouts
 from diag_kit.hosts.transport import PACKET_BYTES, WINDOW_BYTES, Route, open_route
 
 READ_BYTES = 2**20
+CLOSE_CHECK_S = 0.25
+"""A channel closed by another thread takes its wake-up pipe with it, so a reader looks up this often."""
 _SESSIONS_FULL = (1, 2, 4)  # administratively prohibited, connect failed (OpenSSH's MaxSessions), resource shortage
 
 
@@ -41,7 +43,7 @@ class ChannelStream:
 
     def read(self, wait_s: float) -> tuple[bytes, bytes]:
         with suppress(OSError, ValueError, KeyError, RuntimeError, EOFError, paramiko.SSHException):
-            self._selector.select(wait_s)
+            self._selector.select(min(wait_s, CLOSE_CHECK_S))
             ended = self.channel.eof_received or self.channel.closed  # before looking for data: it is set after the last
             out = self.channel.recv(READ_BYTES) if self.channel.recv_ready() else b""
             err = self.channel.recv_stderr(READ_BYTES) if self.channel.recv_stderr_ready() else b""
@@ -62,7 +64,6 @@ class ChannelStream:
     def close(self) -> None:
         with self._guard, suppress(Exception):
             self.channel.close()
-            self._selector.close()
 
 
 class SshHost(ShellHost):
@@ -97,27 +98,49 @@ class SshHost(ShellHost):
         for last_try in (False, True):
             route = self._connected()
             try:
-                channel = route.transport.open_session(
-                    window_size=WINDOW_BYTES, max_packet_size=PACKET_BYTES, timeout=self._timeouts.channel_s
-                )
-                channel.exec_command(login_line())
-                return ChannelStream(channel, self._timeouts.channel_s)
+                return ChannelStream(self._open_channel(route.transport), self._timeouts.channel_s)
             except paramiko.ChannelException as refused:
-                raise self._refused_session(refused) from None
+                raise self._refused_session(refused.text, refused.code in _SESSIONS_FULL) from None
             except (paramiko.SSHException, EOFError, OSError) as error:
-                # dead, or so silent that it may as well be: make it anew, once
-                if last_try:
-                    raise self._no_shell(f"it opened no channel ({' '.join(str(error).split())})") from None
-                self._disconnect(route)
+                said = " ".join(str(error).split()) or type(error).__name__
+                if route.active and "Unable to open channel" in said:
+                    # paramiko has one slot for the reason; of two refusals at once the second comes without it
+                    raise self._refused_session(said, full=True) from None
+                if last_try or (route.active and "imeout" not in said):
+                    raise self._no_shell(said) from None
+                self._disconnect(route)  # dead, or so silent that it may as well be: make it anew, once
         raise AssertionError("unreachable")
 
-    def _refused_session(self, refused: paramiko.ChannelException) -> Exception:
+    def _open_channel(self, transport: paramiko.Transport) -> paramiko.Channel:
+        """A session in which the login shell was given its line. paramiko waits for the answer to that without limit."""
+        limit_s = self._timeouts.channel_s
+        channel = transport.open_session(window_size=WINDOW_BYTES, max_packet_size=PACKET_BYTES, timeout=limit_s)
+        timed_out = threading.Event()
+
+        def give_up() -> None:
+            timed_out.set()
+            channel.close()
+
+        timer = threading.Timer(limit_s, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            channel.exec_command(login_line())
+        except (paramiko.SSHException, EOFError, OSError):
+            if timed_out.is_set():
+                raise TimeoutError("Timeout starting a shell") from None
+            raise
+        finally:
+            timer.cancel()
+        return channel
+
+    def _refused_session(self, said: str, full: bool) -> Exception:
         error = CommandFailed(
-            f"{self._config.shown} let us in but opens no session ({refused.text or refused.code})",
+            f"{self._config.shown} let us in but opens no session ({said})",
             where=self.name,
             next_step="ask its owner: MaxSessions in sshd_config, or a restriction on this key or account",
         )
-        return NoMoreSessions(error) if refused.code in _SESSIONS_FULL else error
+        return NoMoreSessions(error) if full else error
 
     def _connected(self) -> Route:
         with self._connecting:

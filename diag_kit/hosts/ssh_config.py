@@ -7,7 +7,6 @@ expanded by us and the rest by paramiko's parser.
 from __future__ import annotations
 
 import getpass
-import glob
 import io
 import os
 import re
@@ -96,11 +95,8 @@ def resolve(target: Target, config: str | Path | None = None, *, use_ssh: bool =
     """Apply the user's configuration. ``config`` replaces ~/.ssh/config and the system's file, like ``ssh -F``.
     Raises BadInput when the configuration cannot be read."""
     path = config_path(config)
-    if use_ssh and shutil.which("ssh"):
-        options = _by_ssh(target, path)
-    else:
-        options = _by_paramiko(target, path)
-    return _from_options(target, options)
+    by = _by_ssh if use_ssh and shutil.which("ssh") else _by_paramiko
+    return _from_options(target, by(target, path))
 
 
 def config_path(config: str | Path | None) -> Path | None:
@@ -148,7 +144,9 @@ def _by_paramiko(target: Target, path: Path | None) -> dict[str, list[str]]:
     import paramiko
 
     files = [path] if path else [Path("~/.ssh/config").expanduser(), Path(SYSTEM_CONFIG)]
-    text = "".join(_expand_includes(file, target.host, 0) for file in files if file.is_file())
+    given = [f"User {target.user}\n"] if target.user else []  # first, since the first value found is the one that counts
+    given += [f"Port {target.port}\n"] if target.port is not None else []
+    text = "".join(given) + "".join(_expand_includes(file, target.host, 0) for file in files if file.is_file())
     try:
         parsed = paramiko.SSHConfig.from_file(io.StringIO(text))
         found = parsed.lookup(target.host)
@@ -156,12 +154,7 @@ def _by_paramiko(target: Target, path: Path | None) -> dict[str, list[str]]:
         raise BadInput(
             f"the ssh configuration cannot be read: {error}", where=str(files[0]), next_step="correct that line"
         ) from None
-    options = {key: list(value) if isinstance(value, list) else [str(value)] for key, value in found.items()}
-    if target.user:
-        options["user"] = [target.user]
-    if target.port is not None:
-        options["port"] = [str(target.port)]
-    return options
+    return {key: list(value) if isinstance(value, list) else [str(value)] for key, value in found.items()}
 
 
 def _expand_includes(file: Path, host: str, depth: int) -> str:
@@ -200,9 +193,8 @@ def _included(value: str, file: Path) -> list[Path]:
     base = file.parent if str(file).startswith("/etc/") else Path("~/.ssh").expanduser()
     found: list[Path] = []
     for pattern in shlex.split(value):
-        pattern = os.path.expanduser(pattern)
-        full = pattern if os.path.isabs(pattern) else str(base / pattern)
-        found += [Path(name) for name in sorted(glob.glob(full)) if Path(name).is_file()]
+        full = base / Path(pattern).expanduser()  # an absolute pattern replaces the base
+        found += [path for path in sorted(Path(full.anchor).glob(str(full.relative_to(full.anchor)))) if path.is_file()]
     return found
 
 
@@ -230,7 +222,9 @@ def _from_options(target: Target, options: Mapping[str, Sequence[str]]) -> HostC
         address_family=one("addressfamily", "any").lower() or "any",
     )
     if not _HOST.fullmatch(config.host) or config.host.startswith("-"):
-        raise BadInput("the HostName in the ssh configuration is not a host name", where=config.host[:200], next_step="correct it")
+        raise BadInput(
+            "the HostName in the ssh configuration is not a host name", where=config.host[:200], next_step="correct it"
+        )
     if config.user.startswith("-") or not _USER.fullmatch(config.user):
         raise BadInput("the User in the ssh configuration is not a user name", where=config.user[:200], next_step="correct it")
     return replace(config, identity_files=tuple(_expand(name, config) for name in config.identity_files))
@@ -240,12 +234,20 @@ def _known_hosts_files(options: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     user = options.get("userknownhostsfile", ["~/.ssh/known_hosts ~/.ssh/known_hosts2"])
     system = options.get("globalknownhostsfile", ["/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"])
     names = [name for line in (*user, *system) for name in shlex.split(line)]
-    return tuple(os.path.expanduser(name) for name in names if name.lower() not in ("none", "/dev/null"))
+    return tuple(_home(name) for name in names if name.lower() not in ("none", "/dev/null"))
 
 
 def _expand(value: str, config: HostConfig) -> str:
     """~ and the percent tokens that IdentityFile may hold (ssh_config(5), TOKENS)."""
-    return os.path.expanduser(expand_tokens(value, config)).replace("${HOME}", os.path.expanduser("~"))
+    return _home(expand_tokens(value, config)).replace("${HOME}", _home("~"))
+
+
+def _home(name: str) -> str:
+    """``~`` and ``~user`` expanded where they can be."""
+    try:
+        return str(Path(name).expanduser())
+    except RuntimeError:  # no such user
+        return name
 
 
 def expand_tokens(value: str, config: HostConfig) -> str:
@@ -257,7 +259,7 @@ def expand_tokens(value: str, config: HostConfig) -> str:
         "%r": config.user,
         "%n": config.target.host,
         "%u": getpass.getuser(),
-        "%d": os.path.expanduser("~"),
+        "%d": _home("~"),
         "%i": str(os.getuid()) if hasattr(os, "getuid") else "",
         "%k": config.host_key_alias or config.host,
     }

@@ -73,9 +73,7 @@ def open_route(config: HostConfig, config_file: str | None, timeouts: Timeouts, 
     return route
 
 
-def _extend(
-    route: Route, config: HostConfig, config_file: str | None, timeouts: Timeouts, secret: Secret, depth: int
-) -> None:
+def _extend(route: Route, config: HostConfig, config_file: str | None, timeouts: Timeouts, secret: Secret, depth: int) -> None:
     if depth > MAX_JUMPS:
         raise HostUnreachable(
             "the jump hosts of this configuration lead in a circle",
@@ -157,7 +155,11 @@ def _proxy(route: Route, config: HostConfig) -> socket.socket:
     ours, theirs = socket.socketpair()
     try:
         process = subprocess.Popen(
-            ["sh", "-c", f"exec {command}"], stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, start_new_session=True
+            ["sh", "-c", f"exec {command}"],
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
     except OSError as error:
         ours.close()
