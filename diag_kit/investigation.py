@@ -141,9 +141,15 @@ class Investigation:
         except (NotRecorded, NothingToObserve):
             turn = sum(entry.probe == probe.name for entry in known.observations)
             held = from_recording(probe, self._origin.entries, turn)
-            if held is None:
-                raise
-            return held
+            if held is not None:
+                return held
+            if isinstance(self.host, RecordedHost):
+                raise NotRecorded(
+                    f"{probe.name} was not recorded here",
+                    where=f"{self.host.name} ({self.about})",
+                    next_step="ask what was recorded, or connect to the live host",
+                ) from None
+            raise
 
     def tell(self, name: str, value: Value, unit: str = "", source: str = "told by the user") -> Observation:
         """State a fact that the host cannot show: ``inv.tell("one_gpu_steps_per_s", 6, "steps/s")``."""

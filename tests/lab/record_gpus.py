@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,8 +28,12 @@ def start(split: str, ranks: int, data: Path, folder: Path, extra: list[str]) ->
     line = (
         'exec torchrun --nproc_per_node="$1" "$2" --data-dir "$3" --split "$4" "${@:6}" 2>&1 | tee "$5" >/dev/null'
     )
-    words = [str(ranks), str(HERE / "train_gpu.py"), str(data), split, str(folder / "train.log"), *extra]
-    return subprocess.Popen(["bash", "-c", line, "bash", *words], start_new_session=True, cwd=folder)
+    script = folder / "train_gpu.py"  # the recording should name no path of this repository
+    shutil.copy(HERE / "train_gpu.py", script)
+    words = [str(ranks), str(script), str(data), split, str(folder / "train.log"), *extra]
+    quiet = subprocess.DEVNULL  # so that no descriptor of whoever runs this is inherited
+    command = ["bash", "-c", line, "bash", *words]
+    return subprocess.Popen(command, start_new_session=True, cwd=folder, stdin=quiet, stdout=quiet, stderr=quiet)
 
 
 def end_ranks() -> None:
