@@ -22,5 +22,17 @@ def test_a_name_stays_callable(name: str, before: str) -> None:
     assert fresh_python(code) == "True True"
 
 
+@pytest.mark.parametrize("before", ["", "import diag_kit.sweep", "from diag_kit.observe.probe import all_probes; all_probes()"])
+def test_every_probe_is_found_under_its_name(before: str) -> None:
+    """``diag_kit.observe.memory`` is a module too: ``dk.observe.memory`` must be the probe all the same, first and later."""
+    code = (
+        f"import diag_kit as dk\n{before}\n"
+        "from diag_kit.observe.probe import all_probes\n"
+        "wrong = [name for _ in (1, 2) for name, cls in all_probes().items() if getattr(dk.observe, name) is not cls]\n"
+        "print('wrong:', *wrong)"
+    )
+    assert fresh_python(code) == "wrong:"
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     assert "has no attribute 'nonsense'" in fresh_python("import diag_kit as dk\ndk.nonsense")
