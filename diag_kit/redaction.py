@@ -17,8 +17,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from diag_kit.errors import BadInput
-from diag_kit.redaction_patterns import KINDS, Span, find, is_secret_value, secret_key
+from diag_kit.redaction_patterns import find
 from diag_kit.redaction_pseudonyms import Pseudonyms, is_pseudonym, number_of, same
+from diag_kit.redaction_secrets import is_secret_value, secret_key
+from diag_kit.redaction_spans import KINDS, Span, join, without_overlaps
 from diag_kit.redaction_words import COMMON_WORDS, NEUTRAL_HOSTS, SYSTEM_USERS
 
 if TYPE_CHECKING:
@@ -201,8 +203,8 @@ class Redactor:
         found = list(find(text))
         if not self._learning:
             found += self._known_words(text)
-        secrets = _join(sorted((s for s in found if s.kind == "secret"), key=lambda s: s.start))
-        spans = _without_overlaps([*secrets, *(s for s in found if s.kind != "secret")])
+        secrets = join(sorted((s for s in found if s.kind == "secret"), key=lambda s: s.start))
+        spans = without_overlaps([*secrets, *(s for s in found if s.kind != "secret")])
         return [span for span in spans if self._is_to_go(span.kind, text[span.start : span.end])]
 
     def _is_to_go(self, kind: str, value: str) -> bool:
@@ -294,26 +296,3 @@ def _distinctive(secret: str) -> bool:
     """Whether a secret cannot be an ordinary word that would then vanish from the logs."""
     mixed = any(c.isalpha() for c in secret) and any(c.isdigit() for c in secret)
     return (len(secret) >= 6 and mixed) or len(secret) >= 12
-
-
-def _join(spans: list[Span]) -> list[Span]:
-    """Overlapping secrets as one, so that no part of either stays."""
-    joined: list[Span] = []
-    for span in spans:
-        if joined and span.start < joined[-1].end:
-            joined[-1] = joined[-1]._replace(end=max(joined[-1].end, span.end))
-        else:
-            joined.append(span)
-    return joined
-
-
-def _without_overlaps(spans: list[Span]) -> list[Span]:
-    """In order of position; of two that overlap the earlier in the list stays (a stable greedy choice)."""
-    ranked = sorted(enumerate(spans), key=lambda item: (item[1].start, item[0]))
-    kept: list[tuple[int, Span]] = []
-    for rank, span in ranked:
-        while kept and kept[-1][1].end > span.start and rank < kept[-1][0]:
-            kept.pop()
-        if not kept or kept[-1][1].end <= span.start:
-            kept.append((rank, span))
-    return [span for _, span in kept]
