@@ -21,7 +21,9 @@ _NAMES = (
     "ACCELERATE_USE_FSDP ACCELERATE_USE_DEEPSPEED ACCELERATE_MIXED_PRECISION ACCELERATE_GRADIENT_ACCUMULATION_STEPS"
 )
 ENVIRONMENT = tuple(_NAMES.split())
-LIBRARIES = "libtorch_cpu libtorch_cuda libtorch_hip libnccl librccl libcuda libcudart libtensorflow xla_extension libjax libhorovod"
+LIBRARIES = (
+    "libtorch_cpu libtorch_cuda libtorch_hip libnccl librccl libcuda libcudart libtensorflow xla_extension libjax libhorovod"
+)
 PACKAGES = (
     "torch transformers accelerate datasets lightning pytorch_lightning deepspeed speculators trl peft megatron_core nemo_toolkit "
     "torchtitan torchtune axolotl llamafactory unsloth mosaicml mosaicml_streaming webdataset timm ultralytics jax tensorflow"

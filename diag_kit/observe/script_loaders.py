@@ -185,7 +185,7 @@ def _loader(program: Program, where: Unit, call: ast.Call, frame: Lightning) -> 
         side=_side(program, where, call, variable, written(dataset, 60)),
         text=written(call, 400),
         dataset=written(dataset, 80),
-        batch_size=_known_text(program, where, arguments.get("batch_size")) or ("" if batches is not None else "1"),
+        batch_size=_batch_size(program, where, arguments),
         shuffle=_known_text(program, where, arguments.get("shuffle")) or "False",
         num_workers=_known_text(program, where, arguments.get("num_workers")) or "0",
         splits=splits,
@@ -194,6 +194,34 @@ def _loader(program: Program, where: Unit, call: ast.Call, frame: Lightning) -> 
         parts=tuple(parts),
         **shown,
     )
+
+
+def _batch_size(program: Program, where: Unit, arguments: dict[str, ast.expr]) -> str:
+    """Samples a batch: the loader's own argument (1 by default), else what its batch sampler is given; "" if not settled."""
+    batches = arguments.get("batch_sampler")
+    if batches is None or (isinstance(batches, ast.Constant) and batches.value is None):
+        return _known_text(program, where, arguments.get("batch_size")) or "1"
+    made = [(where, batches)] if isinstance(batches, ast.Call) else program.values(where, batches)
+    sizes = {_given_batch_size(program, place, call) for place, call in made if isinstance(call, ast.Call)}
+    return sizes.pop() if len(sizes) == 1 and len(made) == 1 else ""
+
+
+def _given_batch_size(program: Program, where: Unit, call: ast.Call) -> str:
+    """The ``batch_size`` of a batch sampler's call; by position for BatchSampler and for a class of the script."""
+    named = keyword(call, "batch_size")
+    if named is not None:
+        return _known_text(program, where, named)
+    parameters = ["sampler", "batch_size"] if short(call) == "BatchSampler" else _parameters_of(program, short(call))
+    index = parameters.index("batch_size") if "batch_size" in parameters else len(call.args)
+    return _known_text(program, where, call.args[index]) if index < len(call.args) else ""
+
+
+def _parameters_of(program: Program, name: str) -> list[str]:
+    found = program.class_named(name)
+    for node in found[1].body if found is not None else ():
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            return [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)][1:]
+    return []
 
 
 def _sampler_text(program: Program, where: Unit, node: ast.expr | None) -> str:

@@ -15,7 +15,7 @@ TORCH = frozenset({"libtorch_cpu"})
 
 def process(pid: int, command: str, parent: int = 1, **more: object) -> Process:
     argv = tuple(command.split())
-    return Process(pid, parent, name=argv[0].rpartition("/")[2][:15], argv=argv, cwd="/work dir", **more)  # type: ignore[arg-type]
+    return Process(pid, parent, name=argv[0].rpartition("/")[2][:15], argv=argv, cwd="/home/m l", **more)  # type: ignore[arg-type]
 
 
 def dump(*processes: Process) -> Dump:
@@ -222,7 +222,7 @@ def test_deleted_log_is_told() -> None:
 def test_data_folder_from_arguments_then_from_open_files() -> None:
     named = process(60, "python train.py --train-data shards --out o", libraries=TORCH, places={"shards": "d", "o": "d"})
     whole = dump(named)
-    assert find_data_dir(whole, find_jobs(whole)[0]) == ("/work dir/shards", "argument --train-data of pid 60")
+    assert find_data_dir(whole, find_jobs(whole)[0]) == ("/home/m l/shards", "argument --train-data of pid 60")
     files = (regular(5, "/d/a/1.pt", writable=False), regular(6, "/d/a/2.pt", writable=False), regular(7, "/d/out.log"))
     whole = dump(process(60, "python train.py", libraries=TORCH, files=files))
     found = find_data_dir(whole, find_jobs(whole)[0])

@@ -293,8 +293,7 @@ def test_the_lab_script(split: str, expected: str, order: str | None) -> None:
     assert fact(parsed, "split_by_source") == expected
     assert fact(parsed, "order_by_source") == order
     assert fact(parsed, "printed_length_is") == "len(loader)"
-    if split != "custom-batch-sampler":
-        assert fact(parsed, "batch_size_per_rank") == 3
+    assert fact(parsed, "batch_size_per_rank") == 3
     table = parsed.tables["dataloaders"]
     assert table["line"].tolist() == [
         line_of("DataLoader(dataset, batch_sampler" if "custom" in split else "DataLoader(dataset, batch_size")
@@ -370,6 +369,22 @@ def test_what_a_printed_length_is(line: str, meaning: str | None) -> None:
     assert fact(parsed, "printed_length_is") == meaning
 
 
+@pytest.mark.parametrize(
+    ("loader", "size"),
+    [
+        ("DataLoader(ds)", 1),
+        ("DataLoader(ds, 6)", 6),
+        ("DataLoader(ds, batch_size=n)", None),
+        ("DataLoader(ds, batch_sampler=BatchSampler(DistributedSampler(ds), 5, True))", 5),
+        ("DataLoader(ds, batch_sampler=PackedSampler(batch_size=4, rank=r))", 4),
+        ("DataLoader(ds, batch_sampler=PackedSampler(max_tokens=4096, rank=r))", None),
+    ],
+)
+def test_samples_a_batch(loader: str, size: int | None) -> None:
+    """A token budget is no number of samples."""
+    assert fact(read(f"loader = {loader}"), "batch_size_per_rank") == size
+
+
 def test_loader_in_another_file() -> None:
     parsed = read(
         "from data import make\ntrain_loader = make(ds)\n",
@@ -416,11 +431,8 @@ def test_any_bytes(raw: bytes) -> None:
     SourceOfScript().read((result(b"==diag_kit:script==\nfile\tx.py\t1\t1\n|" + raw.replace(b"\n", b"\n|")),))
 
 
-WORDS = st.sampled_from(
-    "DataLoader( DistributedSampler( ds , ) ( = sampler shuffle=True if args.x : ; rank :: [ ] def f return self. lambda *".replace(
-        ";", "\n \n\t"
-    ).split(" ")
-)
+TEXT = "DataLoader( DistributedSampler( ds , ) ( = sampler shuffle=True if args.x : rank :: [ ] def f return self. lambda *"
+WORDS = st.sampled_from([*TEXT.split(" "), "\n", "\n    "])
 
 
 @given(st.lists(WORDS, max_size=40))
