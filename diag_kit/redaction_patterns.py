@@ -30,7 +30,9 @@ _IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)(?!\w)")
 _VERSION_BEFORE = re.compile(r"(?:[=<>~!]=|[A-Za-z0-9][-_]|\w/|version\W{0,6}|-cu\d\d\W{1,40}|\bnvidia-[\w-]+\W{1,40})\Z", re.I)
 _IPV6 = re.compile(r"(?<![\w:.])(?=[0-9A-F:]*:[0-9A-F:]*:)[0-9A-F:]{3,39}(?![\w:]|\.\d)", re.I)
 _SERIAL = re.compile(
-    r"(?:\bserial(?:[ _-]?(?:number|no))?\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?|<serial>)(?P<value>[A-Za-z0-9-]{6,40})\b", re.I
+    r"(?:\bserial(?:[ _-]?(?:number|no))?\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?|<serial>)"
+    r"(?P<value>(?=[A-Za-z-]*\d)[A-Za-z0-9-]{6,40})\b",
+    re.I,
 )
 _SERIAL_COLUMN = re.compile(r"[ \t]*(?:gpu_)?serial[ \t]*\Z")
 _HOME = re.compile(r"/(?:home|homes|Users|users)/(?P<value>[A-Za-z0-9_][\w.@-]*[\w-]|[A-Za-z0-9_])")
@@ -75,7 +77,7 @@ def _search(text: str, finders: Finders) -> Iterator[Span]:
 
 def _url_user(text: str, match: re.Match[str]) -> bool:
     login = match["value"]
-    if is_login(text, match) or REPLACED.fullmatch(login):
+    if is_login(text, match) or REPLACED.match(login):
         return False
     return bool(re.fullmatch(r"[\w.+-]+", login)) and login not in SYSTEM_USERS and login != "git"
 
@@ -118,8 +120,7 @@ def _mac(text: str, match: re.Match[str]) -> bool:
 
 
 def _serial(text: str, match: re.Match[str]) -> bool:
-    value = match["value"]
-    return any(c.isdigit() for c in value) and not re.match(r"(?:secret-|person|user|host)\d", value)
+    return not re.match(r"(?:secret-|person|user|host)\d", match["value"])
 
 
 def _home_user(text: str, match: re.Match[str]) -> bool:

@@ -37,7 +37,7 @@ _NOT_A_VALUE = re.compile(
     re.I,
 )
 _NUMBER = re.compile(r"[-+]?[\d.,_]+(?:e[-+]?\d+)?[%a-z/]{0,8}\Z", re.I)
-REPLACED = re.compile(r"(?<![A-Za-z0-9])(?:(?:secret-|user|host|serial|person)\d{1,6}(?![A-Za-z0-9])|2001:db8:)")
+REPLACED = re.compile(r"secret-\d|(?<![A-Za-z0-9])(?:(?:user|host|serial|person)\d{1,6}(?![A-Za-z0-9])|2001:db8:)")
 _REPLACED_AT_END = re.compile(r"secret-\d+\Z")  # "secret-1: message" is a message after a secret
 _CODE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\Z")
 
