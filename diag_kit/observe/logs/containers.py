@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.stamps import read_stamp
 
-_DOCKER = '{"log":"'
+_DOCKER = re.compile(r'\{\s?"(?:log|stream|time|attrs)"\s?:.*"log"\s?:|\{\s?"log"\s?:')
 _RFC3339 = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(?:Z|[+-]\d\d:\d\d)"
 _CRI = re.compile(rf"({_RFC3339}) (stdout|stderr) ([PF]) (.*)\Z", re.DOTALL)
 _PLAIN = re.compile(rf"({_RFC3339}) (.*)\Z", re.DOTALL)
@@ -23,7 +23,7 @@ def unwrap_containers(lines: Iterable[Line]) -> Iterator[Line]:
     open_parts: dict[str, Line] = {}
     for line in lines:
         text = line.text
-        if text.startswith(_DOCKER):
+        if text[:1] == "{" and _DOCKER.match(text):
             yield from _docker(line, open_parts)
         elif text[:1] == "2" and (match := _CRI.match(text)):
             yield from _part(line, match[2], match[4], match[1], match[3] == "F", open_parts)

@@ -198,7 +198,8 @@ def progress_frame(reading: Reading) -> pd.DataFrame:
     ]
     names = ["host", "file", "line", "rank", "t", "description", "n", "total", "elapsed_s", "left_s", "rate_per_s"]
     frame = pd.DataFrame(rows, columns=names)
-    frame["t"] = pd.to_datetime(pd.array(frame["t"], dtype="Int64"), unit="us", utc=True).astype("datetime64[us, UTC]")
+    stamps = pd.array(frame["t"].tolist(), dtype="Int64")
+    frame["t"] = pd.Series(pd.to_datetime(pd.Series(stamps), unit="us", utc=True)).astype("datetime64[us, UTC]")
     for name in ("line", "rank"):
         frame[name] = frame[name].astype("Int64")
     for name in ("n", "total", "elapsed_s", "left_s", "rate_per_s"):

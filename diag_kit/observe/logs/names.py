@@ -32,6 +32,8 @@ RANK: dict[str, RankKind] = {
 }
 VAL_WORDS = {"val", "valid", "validation", "validating", "eval", "evaluation", "evaluating", "test", "testing", "dev"}
 TRAIN_WORDS = {"train", "training", "trn"}
+RESERVED = {"host", "t", "split", "line", "file", "lr_text", "seen_at"}
+"""Columns of the table itself: a metric that is printed under such a name gets "_printed" behind it."""
 CONFIG_KEYS = {
     "epochs", "num_epochs", "max_epochs", "num_train_epochs", "seed", "warmup_steps", "max_steps", "log_interval",
     "hidden_size", "num_workers", "vocab_size", "weight_decay", "logging_steps", "total_steps", "max_train_steps",
@@ -43,9 +45,16 @@ _JUNK = re.compile(r"\.(?:py|cpp|cc|cu|h|rs|pt|json|yaml|log|txt|safetensors)\Z|
 @lru_cache(maxsize=4096)
 def column_name(key: str) -> str:
     """A key as a column: lower case, blanks to "_", units in brackets to a suffix, ``train/`` and ``val/`` taken off."""
-    name = key.strip().lower()
+    return printed_name(key).lower()
+
+
+@lru_cache(maxsize=4096)
+def printed_name(key: str) -> str:
+    """As ``column_name``, but in the case in which it was printed, unless it is made of several words."""
+    name = key.strip()
+    name = name.lower() if " " in name else name
     for prefix in ("train/", "training/", "val/", "valid/", "eval/"):
-        if name.startswith(prefix) and len(name) > len(prefix):
+        if name.lower().startswith(prefix) and len(name) > len(prefix):
             name = name[len(prefix) :]
     name = re.sub(r"[()\[\]]", " ", name)
     return re.sub(r"[\s-]+", "_", name.strip()).strip("_.:")
@@ -59,7 +68,7 @@ def is_junk(key: str) -> bool:
 def with_unit(name: str, unit: str) -> str:
     """A glued unit becomes a suffix, unless the name already says it."""
     unit = unit.lower()
-    if unit in _UNITS and not name.endswith(f"_{unit}"):
+    if unit in _UNITS and not name.lower().endswith(f"_{unit}"):
         return f"{name}_{unit}"
     return name
 
@@ -97,10 +106,13 @@ def assemble(form: str, pairs: Sequence[Pair], start: int, end: int, split: Spli
     lr_columns = _rates(named, cells, used)
     take("loss", LOSS)
     for index, (name, pair) in enumerate(named):
-        if index not in used and name and name not in cells and not is_junk(name):
-            cells[name] = Cell.of(name, pair)
+        if index not in used and name and not is_junk(name):
+            column = with_unit(printed_name(pair.key), "s" if pair.duration else pair.unit)
+            column = f"{column}_printed" if column in RESERVED else column
+            if column not in cells:
+                cells[column] = Cell.of(column, pair)
     if "loss" not in cells:
-        first = next((name for name in cells if "loss" in name and "scale" not in name), None)
+        first = next((name for name in cells if "loss" in name.lower() and "scale" not in name.lower()), None)
         if first:
             cells["loss"] = Cell("loss", cells[first].text, cells[first].start, cells[first].end)
     return Found(
@@ -119,19 +131,14 @@ def assemble(form: str, pairs: Sequence[Pair], start: int, end: int, split: Spli
 
 def _rates(named: Sequence[tuple[str, Pair]], cells: dict[str, Cell], used: set[int]) -> tuple[str, ...]:
     """``lr``, or of several optimizers (``lr/Muon``, ``lr-AdamW``) the first; all of them make up the printed digits."""
-    several: list[str] = []
+    several: list[tuple[str, Pair]] = []
     for index, (name, pair) in enumerate(named):
         if name in LR and "lr" not in cells:
             cells["lr"] = Cell.of("lr", pair)
             used.add(index)
         elif name.startswith(("lr/", "lr_", "learning_rate/")) and name not in LR:
-            several.append(name)
-    if "lr" in cells:
-        return ("lr",)
-    for index, (name, pair) in enumerate(named):
-        if several and name == several[0]:
-            cells["lr"] = Cell("lr", pair.value, pair.start, pair.end)
-            cells[name] = Cell.of(name, pair)
-            used.add(index)
-            break
-    return tuple(dict.fromkeys(several))
+            several.append((printed_name(pair.key), pair))
+    if "lr" in cells or not several:
+        return ("lr",) if "lr" in cells else ()
+    cells["lr"] = Cell.of("lr", several[0][1])
+    return tuple(dict.fromkeys(name for name, _ in several))

@@ -11,7 +11,7 @@ neighbours, so that a line repeated, cut or interleaved changes only its own row
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from diag_kit.observe.logs.bars import find_bars
 from diag_kit.observe.logs.containers import unwrap_containers
@@ -35,6 +35,11 @@ _GLUED = re.compile(
     r"|\[\d\d:\d\d:\d\d(?: [AP]M)?\] "
     r"|\[(?:rank|RANK|Rank|default)[ :=]?\d{1,6}\]"
 )
+
+
+def nothing_is_whole(text: str) -> bool:
+    """No message is known in advance."""
+    return False
 
 
 def decode(block: bytes) -> str:
@@ -155,13 +160,21 @@ def _rich_head(line: Line, head: re.Match[str], stamps: dict[int | None, str]) -
     return line
 
 
-def cut_records(lines: Iterable[Line]) -> Iterator[Line]:
+def cut_records(lines: Iterable[Line], is_whole: Callable[[str], bool] = nothing_is_whole) -> Iterator[Line]:
     """Take the logger prefix off, and cut the rest where another record or a progress bar is glued on.
 
-    Yields messages without prefix; a bar is a line of its own.
+    Yields messages without prefix; a bar is a line of its own. ``is_whole`` says of a message that it is one record and need
+    not be looked through.
     """
     for line in lines:
-        yield from _cut(line)
+        whole = _fresh(line, line.text)
+        message = line.text[strip_prefix(whole, 0) :]
+        if is_whole(message):
+            _inherit_stamp(whole, line)
+            whole.text = message
+            yield whole
+        else:
+            yield from _cut(line)
 
 
 def _cut(line: Line) -> Iterator[Line]:
@@ -226,8 +239,8 @@ def is_labelled(data: bytes) -> bool:
     return len(head) >= 2 and sum(bool(LABEL.match(part)) for part in head) >= 0.8 * len(head)
 
 
-def logical_lines(data: bytes, first: int = 1) -> Iterator[Line]:
-    """All stages. ``first`` is the number of the first physical line."""
+def logical_lines(data: bytes, first: int = 1, is_whole: Callable[[str], bool] = nothing_is_whole) -> Iterator[Line]:
+    """All stages. ``first`` is the number of the first physical line; ``is_whole`` as in ``cut_records``."""
     lines: Iterable[Line] = physical_lines(data, first)
     if b"\x1b" in data:
         lines = strip_escapes(lines)
@@ -235,4 +248,4 @@ def logical_lines(data: bytes, first: int = 1) -> Iterator[Line]:
     lines = strip_launchers(lines, is_labelled(data))
     lines = split_returns(lines)
     lines = join_rich(lines)
-    return cut_records(lines)
+    return cut_records(lines, is_whole)

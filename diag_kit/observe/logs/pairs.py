@@ -21,7 +21,7 @@ MAX_PAIRS = 400
 _UNIT = r"%|[A-Za-z]{1,8}/[A-Za-z]{1,12}(?:/[A-Za-z]{1,12}){0,2}|[A-Za-z]{1,4}(?![\w/])"
 _SPACED_UNIT = (
     r"(?:s|sec|secs|seconds?|ms|us|it|iters?|steps?|samples?|tokens?|tok|imgs?|images?|examples?|batch(?:es)?|sequences?)"
-    r"\s?/\s?(?:s|sec|seconds?|it|iters?|steps?|batch|sample|example|epoch|gpu|rank)(?![\w])"
+    r"\s?/\s?(?:s|sec|seconds?|it|iters?|steps?|batch|sample|example|gpu|rank)(?![\w])"
 )
 _TEXT_TOKEN = re.compile(
     rf"(?P<duration>(?<![\w:.]){DURATION}(?![\d:]))"
@@ -32,7 +32,8 @@ _TEXT_TOKEN = re.compile(
     r"|(?P<group>\([A-Za-z/%]{1,12}\))"
     r"|(?P<word>[^\W\d][\w./-]{0,119})"
     r"|(?P<compare>[=!<>]=)"
-    r"|(?P<equals>[=:](?:\s?\[(?=\s{0,6}\d{1,9}\]))?)"
+    r"|(?P<equals>[=:])"
+    r"|(?P<list>\[(?=\s{0,6}[-+]?\d))"
     r"|(?P<gap>[ ]{2,}|\t)"
     r"|(?P<stop>[,;|{}\[\]()\n])"
 )

@@ -85,7 +85,8 @@ class Piece:
     """A stretch of one log. ``first_line`` None: its line numbers are not known. ``numbers``: of picked lines, one by one.
 
     ``reference_us``: the host's wall clock (microseconds, labelled UTC) when the file was last written, for stamps without
-    a date. ``left_out``: bytes of the file that were not read, before this piece. ``cut``: it may begin in mid-line.
+    a date. ``left_out``: bytes of the file that were not read, before this piece. ``cut``: it may begin in mid-line;
+    ``growing``: it may end in mid-line, because a writer is at work or more of the file follows.
     """
 
     file: str
@@ -95,6 +96,7 @@ class Piece:
     reference_us: int
     left_out: int = 0
     cut: bool = False
+    growing: bool = False
     numbers: tuple[int, ...] | None = None
 
 
@@ -182,7 +184,8 @@ def pieces(result: CommandResult, skip: int = 1) -> tuple[list[Piece], list[str]
         return _pasted(result, names[0] if names else "log")
     found: list[Piece] = []
     problems: list[str] = []
-    zone_us, seen_end = 0, {}
+    zone_us = 0
+    seen_end: dict[int, int] = {}
     for part in parts(result.stdout):
         index = part.number("file")
         name = names[index] if 0 <= index < len(names) else f"file {index + 1}"
@@ -211,7 +214,7 @@ def _piece(part: Part, name: str, host: str, line: int | None, reference: int, l
     data, numbers = part.data, None
     if kind == "lines":
         data, numbers = _numbered(data)
-    return Piece(name, host, data, line, reference, left_out, kind == "tail", numbers)
+    return Piece(name, host, data, line, reference, left_out, kind == "tail", kind != "lines", numbers)
 
 
 def _numbered(data: bytes) -> tuple[bytes, tuple[int, ...]]:

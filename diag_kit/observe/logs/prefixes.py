@@ -19,7 +19,8 @@ LABEL = re.compile(r"(?:P\d+ )? {0,5}(\d{1,5}): ")
 
 _RANK_KIND: dict[str, RankKind] = {"local": "local", "device": "device", "gpu": "device", "cuda": "device"}
 RANK = re.compile(
-    r"(?<![A-Za-z_])(?:(?P<scope>local|global|world|dist|dp|node)[_ -]?)?rank[\"']?\s{0,2}[:=#]?\s{0,2}(?P<rank>\d{1,6})(?![\d.]*\w)",
+    r"(?<![A-Za-z_])(?:(?P<scope>local|global|world|dist|dp|node)[_ -]?)?rank[\"']?\s{0,2}[:=#]?\s{0,2}"
+    r"(?P<rank>\d{1,6})(?![\d.]*\w)",
     re.IGNORECASE,
 )
 _RANK_WORD = re.compile(

@@ -228,7 +228,7 @@ def _remarks(followed: Sequence[_Followed], window: pd.DataFrame) -> list[str]:
             network = log.fstype.lower().startswith(_NETWORK)
             late = "; it is on a network file system, which may show growth late" if network else ""
             said.append(
-                f"{log.name}: nothing was appended in {_seconds(window):.0f} s: finished, hung, or buffered{late}; "
+                f"{log.name}: nothing was appended in {_seconds(window):.3g} s: finished, hung, or buffered{late}; "
                 "look at the processes, or follow it for longer"
             )
         if "truncated" in events:

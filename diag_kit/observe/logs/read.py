@@ -74,10 +74,14 @@ def not_understood(reading: Reading) -> list[NotUnderstood]:
 def left_out(found: Sequence[Piece]) -> list[str]:
     """A sentence for each file of which the middle was not read."""
     return [
-        f"{piece.file}: {piece.left_out / 2**20:,.1f} MiB in the middle were not read (head and tail only)"
+        f"{piece.file}: {_size(piece.left_out)} in the middle were not read (head and tail only); ask with a larger max_mib"
         for piece in found
         if piece.left_out > 0
     ]
+
+
+def _size(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB" if size >= 2**20 else f"{size / 2**10:,.1f} KiB"
 
 
 def summarise(reading: Reading, metrics: pd.DataFrame, facts: Sequence[Fact]) -> str:

@@ -59,7 +59,7 @@ def understand(pieces: Sequence[Piece], *, metrics: bool = True, facts: bool = T
     for index, piece in enumerate(pieces):
         templates = Templates()
         reading.startup.begin_file()
-        for line in logical_lines(_whole_lines(piece), 1):
+        for line in logical_lines(_whole_lines(piece), 1, templates.fits):
             if file_ranks[index] is not None and line.rank_kind in ("", "device"):
                 line.rank, line.rank_kind = file_ranks[index], "file"
             _number(line, piece)
@@ -69,11 +69,17 @@ def understand(pieces: Sequence[Piece], *, metrics: bool = True, facts: bool = T
 
 
 def _whole_lines(piece: Piece) -> bytes:
-    """Without the half line at the start of a tail."""
-    if not piece.cut:
-        return piece.data
-    newline = piece.data.find(b"\n")
-    return piece.data[newline + 1 :] if newline >= 0 else b""
+    """Without the half line at the start of a tail, and without the one that is still being written at the end.
+
+    A line that is drawn over by carriage returns loses only its last state.
+    """
+    data = piece.data
+    if piece.cut:
+        newline = data.find(b"\n")
+        data = data[newline + 1 :] if newline >= 0 else b""
+    if piece.growing and data and not data.endswith(b"\n"):
+        data = data[: max(data.rfind(b"\n"), data.rfind(b"\r")) + 1]
+    return data
 
 
 def _number(line: Line, piece: Piece) -> None:

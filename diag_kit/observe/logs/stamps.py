@@ -16,6 +16,7 @@ from typing import NamedTuple
 from diag_kit.observe.logs.line import StampKind
 
 DAY_US = 86_400_000_000
+_AHEAD_US = 3_600_000_000
 _MONTHS = {
     name: i for i, name in enumerate(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1)
 }
@@ -80,44 +81,44 @@ def find_stamp(text: str) -> Stamp | None:
 
 
 def _from_match(match: re.Match[str]) -> Stamp | None:
-    groups = match.groupdict()
-    end = match.end()
-    if groups["iso"]:
-        day = _day_us(int(groups["iY"]), int(groups["iM"]), int(groups["iD"]))
-        us = _time_us(groups["ih"], groups["im"], groups["is"], groups["if"])
-        zone = groups["iz"]
+    kind, end = match.lastgroup, match.end()
+    if kind == "tod":
+        us = _time_us(*match.group("th", "tm", "ts", "tf"))
+        return Stamp(_half_day(us, match["tp"]) if match["tp"] else us, "time of day", end)
+    if kind == "iso":
+        day = _day_us(*map(int, match.group("iY", "iM", "iD")))
+        us, zone = _time_us(*match.group("ih", "im", "is", "if")), match["iz"]
         if day is None:
             return None
         return Stamp(day + us - _zone_us(zone), "utc", end) if zone else Stamp(day + us, "naive", end)
-    if groups["mdy"]:
-        year = int(groups["uY"])
-        day = _day_us(year + 2000 if year < 100 else year, int(groups["uM"]), int(groups["uD"]))
-        return None if day is None else Stamp(day + _group_us(groups, "u"), "naive", end)
-    if groups["named"]:
-        return _named(groups, end)
-    for name, key in (("md", "d"), ("glog", "g")):
-        if groups[name]:
-            return _without_year(int(groups[f"{key}M"]), int(groups[f"{key}D"]), _group_us(groups, key), end)
-    us = _group_us(groups, "t")
-    if groups["tp"]:
-        hour = us // 3_600_000_000
-        us += (12 if groups["tp"].strip() == "PM" and hour < 12 else 0) * 3_600_000_000
-        us -= (12 if groups["tp"].strip() == "AM" and hour == 12 else 0) * 3_600_000_000
-    return Stamp(us, "time of day", end)
+    if kind == "mdy":
+        month, of_month, year = map(int, match.group("uM", "uD", "uY"))
+        day = _day_us(year + 2000 if year < 100 else year, month, of_month)
+        return None if day is None else Stamp(day + _time_us(*match.group("uh", "um", "us", "uf")), "naive", end)
+    if kind == "named":
+        return _named(match, end)
+    key = "d" if kind == "md" else "g"
+    us = _time_us(*match.group(f"{key}h", f"{key}m", f"{key}s", f"{key}f"))
+    return _without_year(int(match[f"{key}M"]), int(match[f"{key}D"]), us, end)
 
 
-def _group_us(groups: dict[str, str], key: str) -> int:
-    return _time_us(groups[f"{key}h"], groups[f"{key}m"], groups[f"{key}s"], groups[f"{key}f"])
+def _half_day(us: int, half: str) -> int:
+    """AM and PM."""
+    hour = us // 3_600_000_000
+    if half.strip() == "PM" and hour < 12:
+        return us + 12 * 3_600_000_000
+    return us - 12 * 3_600_000_000 if half.strip() == "AM" and hour == 12 else us
 
 
-def _named(groups: dict[str, str], end: int) -> Stamp | None:
-    month = _MONTHS.get(groups["nM"].lower())
+def _named(match: re.Match[str], end: int) -> Stamp | None:
+    month = _MONTHS.get(match["nM"].lower())
     if month is None:
         return None
-    if groups["nY"]:
-        day = _day_us(int(groups["nY"]), month, int(groups["nD"]))
-        return None if day is None else Stamp(day + _group_us(groups, "n"), "naive", end)
-    return _without_year(month, int(groups["nD"]), _group_us(groups, "n"), end)
+    us = _time_us(*match.group("nh", "nm", "ns", "nf"))
+    if match["nY"]:
+        day = _day_us(int(match["nY"]), month, int(match["nD"]))
+        return None if day is None else Stamp(day + us, "naive", end)
+    return _without_year(month, int(match["nD"]), us, end)
 
 
 def _without_year(month: int, day: int, time_us: int, end: int) -> Stamp | None:
@@ -136,7 +137,7 @@ def date_times_of_day(stamps_us: Sequence[int | None], reference_us: int) -> tup
     """Give dates to times of day in file order: returns them dated, and the number of midnights passed.
 
     A fall of more than 12 h is a midnight, a rise of more than 12 h one taken back (lines of several ranks out of order).
-    The last time lands on the day nearest to the reference.
+    The last time lands on the latest day that is not more than an hour after the reference.
     """
     days: list[int] = []
     day, previous = 0, None
@@ -151,7 +152,7 @@ def date_times_of_day(stamps_us: Sequence[int | None], reference_us: int) -> tup
     if previous is None:
         return list(stamps_us), 0
     last = previous + day * DAY_US
-    shift = round((reference_us - last) / DAY_US) * DAY_US
+    shift = (reference_us + _AHEAD_US - last) // DAY_US * DAY_US
     dated = [None if us is None else us + d * DAY_US + shift for us, d in zip(stamps_us, days, strict=True)]
     return dated, max(days) - min(days)
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from diag_kit.observe.logs.fact_words import STEP, Stated, classify, words_of
+from diag_kit.observe.logs.fact_rules import classify
+from diag_kit.observe.logs.fact_words import SAMPLE, STEP, TRAIN, VAL, Stated, words_of
 from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.numbers import to_float
 from diag_kit.observe.logs.pairs import Pair, find_dicts, text_pairs
 from diag_kit.records import Fact
 
 _HINT = re.compile(
-    r"sampl|exampl|file|row|image|data|loader|batch|epoch|step|iter|world|proc|gpu|rank|worker|accum|warm|\blr\b|learning"
+    r"running|initiali|sampl|exampl|file|row|image|data|loader|batch|epoch|step|iter|world|proc|gpu|rank|worker|accum|warm|\blr\b|learning"
     r"|seq|param|token|resum|continu|restor|log|print|train|length|len\(|record|version|split|size|items|member|speculators",
     re.IGNORECASE,
 )
-_REMARK = re.compile(r"\((?=[^()]*[A-Za-z&])(?:[^()=:\d]|w\.)*\)(?=\s*[:=])")
-_EVAL_BANNER = re.compile(r"\*{2,}\s*Running (\w+)", re.IGNORECASE)
+_REMARK = re.compile(r"(?<!len)\((?!train|val|test|eval)(?=[^()]*[A-Za-z&])(?:[^()=:\d]|w\.)*\)(?=\s*[:=])")
+_EVAL_BANNER = re.compile(r"\bRunning (\w+)\s{1,4}\*{2,}", re.IGNORECASE)
 _RESUME = re.compile(
-    r"(?:resum|continu|restor|restart)[^.\n]{0,120}?(?:global[_ ]?step|step|iteration|iter)s?\s{0,3}[=:#]?\s{0,3}(\d[\d,]{0,14})(?!\d)"
+    r"(?:resum|continu|restor|restart)[^.\n]{0,120}?(?:global[_ ]?step|step|iteration|iter)s?"
+    r"\s{0,3}[=:#]?\s{0,3}(\d[\d,]{0,14})(?!\d)"
     r"|(?:resum|continu|restor)[^\n]{0,200}?checkpoint[-_](\d{1,12})(?!\d)",
     re.IGNORECASE,
 )
@@ -31,14 +33,18 @@ _STARTED = re.compile(
     r"|rank\s{0,2}[=:#]?\s{0,2}(?P<before>\d{1,6})\b.{0,60}?(?:start|initiali[sz]|join|ready|set up|init)\w*",
     re.IGNORECASE,
 )
+_RANK_STARTED = re.compile(
+    r"(?:has )?(?:start|initiali[sz]|join|ready|connect|set up)\w*.{0,40}?(?:distribut|process.?group|nccl|gloo|ddp|fsdp)",
+    re.IGNORECASE,
+)
 _DONE = re.compile(r"\bepoch\b.{0,40}?(\d{1,6}).{0,40}?\b(?:done|finished|completed?|took|cost|ended|end)\b", re.IGNORECASE)
 _EPOCH_OF = re.compile(r"\bepochs?\s{0,2}:?\s{0,2}\[?(\d{1,6})\s{0,2}(?:/|of)\s{0,2}(\d{1,6})(?![\d.%])\]?", re.IGNORECASE)
-_EPOCHS = re.compile(r"(?:^|[\s_/])epochs$", re.IGNORECASE)
 _RANK_ZERO = re.compile(
     r"(?:log|print|report|report|output|metric)\w*\b.{0,60}\bonly\b.{0,30}\brank\s?0|rank\s?0 only", re.IGNORECASE
 )
 _VERSION = re.compile(
-    r"\b(speculators|transformers|deepspeed|lightning|accelerate|torchtitan|composer)(?: version|==| v|[ :])\s?v?(\d+\.\d+[\w.+]*)",
+    r"\b(speculators|transformers|deepspeed|lightning|accelerate|torchtitan|composer)"
+    r"(?: version|==| v|[ :])\s?v?(\d+\.\d+[\w.+]*)",
     re.IGNORECASE,
 )
 _SPACED = re.compile(r"(?<=\d)\s(?=(?:[KMGTP]i?B|[MB])\b)")
@@ -74,7 +80,7 @@ class StartUp:
         if banner:
             self._evaluating = not banner[1].lower().startswith("train")
             if not self._evaluating:
-                self._say("framework", "transformers Trainer, or a script with its banner", source)
+                self._say("framework", "transformers Trainer or alike", source)
         self._sentences(text, line, source)
         if not _DONE.search(text):
             self._pairs(text, source, before_metrics)
@@ -104,6 +110,8 @@ class StartUp:
                 self._start(int(started["after"] or started["before"]), kind, source)
             if _RANK_ZERO.search(text):
                 self._say("rank_filter", "rank 0 only", source)
+        if line.rank is not None and line.rank_kind in ("global", "local") and _RANK_STARTED.match(text):
+            self._start(line.rank, line.rank_kind, source)
         resume = _RESUME_GLOBAL.search(text) or _RESUME.search(text)
         if resume:
             step = next(group for group in resume.groups() if group)
@@ -147,21 +155,34 @@ class StartUp:
             pairs.extend(inside)
             clean = clean[:start] + " " * (end - start) + clean[end:]
         free, _ = text_pairs(clean)
-        for pair in (*pairs, *free):
+        for pair in pairs:
             self._pair(pair, source, before_metrics)
+        heading = _heading(clean)
+        used = False
+        for pair in free:
+            if used and not pair.explicit:
+                pair.key = ""  # its words belong to the number before: "35446 training files and 1866 validation files"
+            elif heading and pair.key and set(words_of(pair.key)) <= TRAIN | VAL:
+                pair.key = f"{heading} {pair.key}"
+            used = self._pair(pair, source, before_metrics) and not pair.explicit and _used_its_after(pair)
 
-    def _pair(self, pair: Pair, source: str, before_metrics: bool) -> None:
+    def _pair(self, pair: Pair, source: str, before_metrics: bool) -> bool:
+        """Whether the pair states something."""
         value = to_float(pair.value)
-        if value is None or pair.of or pair.duration:
-            return
+        if value is None or pair.duration:
+            return False
+        words = set(words_of(pair.key))
+        if pair.of and words & TRAIN and words & VAL and words & SAMPLE:  # "train/val samples: 35446/1866"
+            for name, text in (("train_samples", pair.value), ("val_samples", pair.of)):
+                self._state(Stated(name, int(to_float(text) or 0), "samples"), source)
+            return True
+        if pair.of:
+            return False
         stated = classify(pair.key, value, pair.unit, pair.after, self._evaluating)
-        if stated is None and not pair.unit and _EPOCHS.search(pair.key) and value >= 1 and value == int(value):
-            stated = Stated("epochs", int(value), "", 1)
-        if stated is None:
-            return
-        if not before_metrics and stated.strength < 2:
-            return
+        if stated is None or (not before_metrics and stated.strength < 2):
+            return False
         self._state(stated, source)
+        return True
 
     def facts(self) -> list[Fact]:
         """Weaker statements first, plain ones last, each group in the order of the log."""
@@ -171,3 +192,15 @@ class StartUp:
         if started:
             facts.append(Fact("started_ranks", len(started), self._started_source, "ranks"))
         return facts
+
+
+def _heading(text: str) -> str:
+    """What stands before a colon and counts samples: ``Number of samples: train 35446, val 1866``."""
+    head, colon, _ = text.partition(":")
+    return head if colon and set(words_of(head)) & SAMPLE and not re.search(r"\d", head) else ""
+
+
+def _used_its_after(pair: Pair) -> bool:
+    """Whether the words behind the number were needed to tell what it is."""
+    value = to_float(pair.value)
+    return bool(pair.after) and (value is None or classify(pair.key, value, pair.unit, ()) is None)

@@ -120,7 +120,7 @@ class Rows:
 
 
 def _column(shapes: list[_Shape], name: str) -> np.ndarray:
-    parts = []
+    parts: list[np.ndarray] = []
     for shape in shapes:
         if name in shape.columns:
             parts.extend(chunk[name] for chunk in shape.done)

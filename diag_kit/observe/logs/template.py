@@ -33,9 +33,19 @@ class Templates:
     def __init__(self) -> None:
         self._known: list[Template] = []
         self._learned = 0
+        self._last: tuple[str, tuple[Template, tuple[str, ...]] | None] = ("", None)
+
+    def fits(self, text: str) -> bool:
+        """Whether a template fits the whole text."""
+        return self.match(text) is not None
 
     def match(self, text: str) -> tuple[Template, tuple[str, ...]] | None:
         """The template that fits the whole text, and the cells' texts in the order of ``found.cells``."""
+        if self._last[0] is not text:
+            self._last = (text, self._match(text))
+        return self._last[1]
+
+    def _match(self, text: str) -> tuple[Template, tuple[str, ...]] | None:
         for index, template in enumerate(self._known):
             match = template.pattern.fullmatch(text)
             if match:

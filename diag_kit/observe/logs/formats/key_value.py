@@ -16,13 +16,15 @@ from diag_kit.observe.logs.pairs import Pair, text_pairs
 
 _HINT = re.compile(r"loss|step|iter|epoch|\bep\b|\bit\b|\blr\b|learning.rate|update", re.IGNORECASE)
 NOT_A_RECORD = re.compile(
-    r"\b(?:start(?:ed|ing)?|begin(?:ning)?|resum\w*|sav(?:ed|ing|e)|load(?:ed|ing)?|finish(?:ed)?|done|complete[ds]?|restor\w*"
+    r"\b(?:start(?:ed|ing)?|begin(?:ning)?|(?:resum|continu)\w*|sav(?:ed|ing|e)|load(?:ed|ing)?|finish(?:ed)?|done|complete[ds]?|restor\w*"
     r"|checkpoint\w*|warm-?up|cost|took|ended|skipp\w*|total|every|recompil\w*|reached|stopp\w*|per|schedule\w*|will)\b",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[A-Za-z]+")
-_MORE_WORDS = {"train", "training", "val", "valid", "validation", "eval", "test", "avg", "average", "mean", "lm", "learning",
-               "grad", "total", "data", "batch", "forward", "backward", "step", "iter", "global", "micro", "local", "time"}  # fmt: skip
+_MORE_WORDS = {
+    "train", "training", "val", "valid", "validation", "eval", "test", "avg", "average", "mean", "lm", "learning", "grad",
+    "total", "data", "batch", "forward", "backward", "step", "iter", "global", "micro", "local", "time",
+}  # fmt: skip
 _SENTENCE = 25
 
 
@@ -79,10 +81,11 @@ def is_record(text: str, pairs: Sequence[Pair]) -> bool:
     counters = has_step or bool(names & set(EPOCH))
     counters = counters or bool(names & set(LR))
     metrics = [name for pair in pairs if (name := column_name(pair.key)) not in {*STEP, *EPOCH, *RANK} and name not in LR]
-    if has_loss and (counters or len(names) > 1 or column_name(pairs[0].key).endswith("loss")):
-        return not (NOT_A_RECORD.match(text) or len(_WORD.findall(text)) > _SENTENCE + 3 * len(pairs))
+    words = len(_WORD.findall(text))
+    if has_loss and (counters or len(names) > 1 or (column_name(pairs[0].key).endswith("loss") and words <= 8)):
+        return not (NOT_A_RECORD.match(text) or words > _SENTENCE + 3 * len(pairs))
     head = text[: pairs[0].start + 60]
-    if NOT_A_RECORD.search(head) or len(_WORD.findall(text)) > 8 + 3 * len(pairs):
+    if NOT_A_RECORD.search(head) or words > 8 + 3 * len(pairs):
         return False
     if has_step:
         return bool(metrics) or pairs[0].start < 40

@@ -1,0 +1,145 @@
+"""Each folder of tests/data/logs: raw logs, and what must come out of them.
+
+``expected.json``: ``rows`` (all rows, in order; columns not named must be missing), or ``rows_at``, ``train_rows``,
+``distinct_steps``, ``ranks``; ``facts`` (the newest statement of each), ``not_facts``; ``progress``, ``progress_last``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from diag_kit.observe.logs import read_log
+from diag_kit.records import CommandResult, Parsed
+
+DATA = Path(__file__).parent.parent / "data" / "logs"
+CASES = sorted(folder for folder in DATA.iterdir() if folder.is_dir())
+COLLECTED = datetime(2026, 11, 30, 22, 32, tzinfo=UTC)
+
+
+def pasted(name: str, data: bytes) -> CommandResult:
+    return CommandResult("pasted", f"cat {name}", data, b"", 0, COLLECTED, 0.1)
+
+
+def read_folder(folder: Path) -> Parsed:
+    files = sorted(path for path in folder.iterdir() if path.name != "expected.json")
+    return read_log(tuple(pasted(path.name, path.read_bytes()) for path in files))
+
+
+def newest(parsed: Parsed) -> dict[str, Any]:
+    return {fact.name: fact.value for fact in parsed.facts}
+
+
+def check_row(row: pd.Series, expected: dict[str, Any], only: bool = True) -> None:
+    for name, value in expected.items():
+        got = row[name]
+        if value is None:
+            assert pd.isna(got), name
+        elif name == "t":
+            assert got == pd.Timestamp(value), name
+        elif isinstance(value, str) and name not in ("split", "file"):
+            assert float(got) == float(value), name
+        elif isinstance(value, float):
+            assert math.isclose(float(got), value, rel_tol=1e-12, abs_tol=1e-15), (name, got, value)
+        else:
+            assert got == value, (name, got, value)
+    others = set(row.index) - set(expected) - {"host", "file", "lr_text", "line"}
+    unexpected = {name for name in others if not pd.isna(row[name])}
+    assert not only or not unexpected, unexpected
+
+
+@pytest.mark.parametrize("folder", CASES, ids=lambda folder: folder.name)
+def test_case(folder: Path) -> None:
+    expected = json.loads((folder / "expected.json").read_text())
+    parsed = read_folder(folder)
+    metrics = parsed.tables.get("metrics")
+    if "rows" in expected:
+        assert metrics is not None
+        assert len(metrics) == len(expected["rows"])
+        for (_, row), want in zip(metrics.iterrows(), expected["rows"], strict=True):
+            check_row(row, want)
+    for index, want in expected.get("rows_at", {}).items():
+        assert metrics is not None
+        check_row(metrics.iloc[int(index)], want, only=False)
+    if "train_rows" in expected:
+        assert metrics is not None
+        train = metrics[metrics["split"] == "train"]
+        assert len(train) == expected["train_rows"]
+        assert train["step"].nunique() == expected["distinct_steps"]
+        assert sorted(train["rank"].dropna().unique()) == expected["ranks"]
+    facts = newest(parsed)
+    for name, value in expected.get("facts", {}).items():
+        assert facts.get(name) == value, name
+    for name in expected.get("not_facts", []):
+        assert name not in facts
+    if "progress" in expected:
+        assert len(parsed.tables["progress"]) == len(expected["progress"])
+        for (_, row), want in zip(parsed.tables["progress"].iterrows(), expected["progress"], strict=True):
+            check_row(row, want, only=False)
+    if "progress_last" in expected:
+        check_row(parsed.tables["progress"].iloc[-1], expected["progress_last"], only=False)
+    assert parsed.not_understood == ()
+
+
+def test_types_of_the_metrics_table() -> None:
+    metrics = read_folder(DATA / "speculators_050_flat").tables["metrics"]
+    types = metrics.dtypes.astype(str).to_dict()
+    assert list(metrics.columns[:11]) == [
+        "rank", "host", "t", "epoch", "step", "micro_step", "split", "line", "file", "lr", "loss",
+    ]  # fmt: skip
+    assert types["rank"] == types["step"] == types["micro_step"] == types["line"] == "Int64"
+    assert types["t"] == "datetime64[us, UTC]"
+    assert types["epoch"] == "Float64"
+    assert types["lr"] == types["loss"] == types["cond_acc_2"] == "float64"
+    assert set(metrics["host"]) == {"pasted"}
+
+
+def test_learning_rates_keep_their_printed_digits() -> None:
+    flat = read_folder(DATA / "speculators_030_flat").tables["metrics"]
+    assert list(flat["lr_text"][:4]) == ["0.00e+00", "0.00e+00", "1.69e-08", "1.69e-08"]
+    two = read_folder(DATA / "speculators_070_flat_two_rates").tables["metrics"]
+    assert two["lr_text"].iloc[2] == "1.13e-05|1.69e-08"
+    assert two["lr_text"].iloc[-1] is None or pd.isna(two["lr_text"].iloc[-1])
+
+
+def phrases() -> list[tuple[str, str]]:
+    lines = (DATA / "start_up_phrases.txt").read_text().splitlines()
+    return [tuple(line.split(" || ", 1)) for line in lines if line]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("wanted", "text"), phrases(), ids=[text[:60] for _, text in phrases()])
+def test_start_up_phrase(wanted: str, text: str) -> None:
+    expected = {tuple(pair.split("=", 1)) for pair in wanted.split(",") if pair != "none"}
+    parsed = read_log((pasted("x.log", text.replace("\\n", "\n").encode()),))
+    assert {(fact.name, str(fact.value)) for fact in parsed.facts} == expected
+
+
+def test_a_plain_statement_comes_after_an_unqualified_one() -> None:
+    text = b"batch_size: 16\nInstantaneous batch size per device = 8\nlog: batch_size=32\n"
+    parsed = read_log((pasted("x.log", text),))
+    assert [fact.value for fact in parsed.facts if fact.name == "batch_size_per_rank"] == [16, 32, 8]
+
+
+def test_a_log_that_says_nothing() -> None:
+    parsed = read_log((pasted("x.log", b"hello\nworld\n"),))
+    assert parsed.facts == ()
+    assert dict(parsed.tables) == {}
+    assert parsed.summary == "no metric records in 2 lines of x.log; 0 facts"
+    assert read_log((pasted("x.log", b""),)).problems == (
+        "x.log could not be read: the file is empty; give another file with --log PATH",
+    )
+    zipped = read_log((pasted("x.log.gz", b"\x1f\x8b\x08\x00abc"),))
+    assert zipped.problems == ("x.log.gz is compressed: unpack it first (zcat, zstdcat) and give the text",)
+
+
+def test_what_looks_like_metrics_and_is_not_understood_is_kept() -> None:
+    text = b"we saw that the final loss 2 of the whole long run that was made before was quite good indeed and so on\n"
+    parsed = read_log((pasted("x.log", text),))
+    assert "metrics" not in parsed.tables
+    assert [(n.where, n.text) for n in parsed.not_understood] == [("x.log line 1", text.decode().strip())]

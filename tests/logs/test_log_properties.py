@@ -1,0 +1,158 @@
+"""No bytes raise or hang; a line repeated, cut or interleaved changes only its own rows; blocks and templates change nothing."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from diag_kit.observe.logs import GrepCount, GrepLines, LogFacts, LogMetrics, LogRate, normalise, read_log, template
+from diag_kit.records import CommandResult, Parsed
+
+DATA = Path(__file__).parent.parent / "data" / "logs"
+RAW = sorted(path for path in DATA.glob("*/*") if path.name != "expected.json")
+LINES = sorted({line for path in RAW for line in path.read_bytes().split(b"\n")})
+MARKS = [
+    b"==diag_kit:part file=0 kind=tail offset=10 line=3 bytes=40 size=99 mtime=5==\n",
+    b"==diag_kit:part file=9 kind=lines==\n12:step 1 loss 2\nx:y\n",
+    b"==diag_kit:host now=1 zone=+9999==\n",
+    b"==diag_kit:problem file=0 what=missing==\n",
+    b"==diag_kit:count file=0 status=0 count=7 exact=x==\n",
+    b"==diag_kit:start file=0 t=1e999 size=4 cut=1 fstype=nfs==\n",
+    b"==diag_kit:tick file=0 n=1 t=5 appended=10 lines=2 event=rotated bytes=10==\nstep 1 loss",
+    b"==diag_kit:tick file=0 n=-1 t=nan appended=zz lines=1e400 event= bytes=-3==\n",
+    b"==diag_kit:status file=0 status=2==\n",
+]
+FRAGMENTS = [
+    b"\r", b"\n", b"\x08" * 5, b"\x1b[1;36m", b"\x1b[2K", b"{'", b"'loss': ", b"nan", b"1e400", b"-", b"[rank",
+    b"]: ", b"epoch", b"12%|", b"it/s]", b"2026-02-31 25:61:61", b"99:99:99", b"02/30 10:00:00", b"9" * 40, b"step ",
+    b"=", b"\xff\xfe", b"\0", b"          INFO ", b"Resuming from step " + b"8" * 400, b"batch_size=" + b"9" * 30,
+    b'{"log":"', b"tensor(", b"{" * 30, b"'train': {", b"/", b"world_size=0", b"1 day, 99999:00:00", b"(1,", b"len(",
+    b"\xe2\x94\x81" * 5,
+]  # fmt: skip
+
+
+def pasted(data: bytes) -> CommandResult:
+    return CommandResult("pasted", "cat x.log", data, b"", 0, datetime(2026, 11, 30, 22, 32, tzinfo=UTC), 0.1)
+
+
+def rows(data: bytes) -> pd.DataFrame:
+    return read_log((pasted(data),)).tables.get("metrics", pd.DataFrame())
+
+
+mixed = st.lists(
+    st.one_of(st.sampled_from(LINES), st.sampled_from(FRAGMENTS), st.sampled_from(MARKS), st.binary(max_size=40)), max_size=25
+).map(b"".join)
+
+
+@settings(max_examples=80, deadline=5000, suppress_health_check=list(HealthCheck))
+@given(mixed)
+def test_no_bytes_raise(data: bytes) -> None:
+    result = pasted(data)
+    for parsed in (
+        read_log((result, result)),
+        LogMetrics().read((result,)),
+        LogFacts().read((result,)),
+        LogRate().read((result,)),
+        GrepCount("x").read((result,)),
+        GrepLines("x").read((result,)),
+    ):
+        assert isinstance(parsed, Parsed)
+        assert parsed.summary
+
+
+HOSTILE = {
+    "open braces": b"{'" * 20_000,
+    "nested dicts": b"{'a': " * 20_000,
+    "digits": b"9" * 200_000,
+    "colons": b"a:" * 100_000,
+    "bars": b"  1%|#| 1/9 [00:01<00:08, 1.0it/s, loss=1" * 4_000,
+    "half bars": b"12%|" * 50_000,
+    "brackets": b"[" * 100_000 + b"]" * 100_000,
+    "returns": b"\r" * 200_000 + b"step 1 loss 2",
+    "backspaces": b"ab\x08" * 100_000,
+    "escapes": b"\x1b[" * 100_000,
+    "prefixes": b"[rank1] 12:00:00 INFO " * 10_000,
+    "dates": b"2026-01-01 00:00:00 " * 10_000,
+    "rich heads": b"[12:00:00] INFO     x\n" * 5_000 + b" " * 100_000,
+    "words": b"train samples of the " * 10_000 + b"= 5",
+    "numbers": b"step 1 loss 2 " * 10_000,
+    "indent": b"           \n" * 20_000,
+    "continuations": b"[12:00:00] INFO     x\n"
+    + b"                    y" * 1
+    + b"\n"
+    + b"                    train/loss=1,\n" * 20_000,
+    "partial containers": b"2026-03-02T09:14:55.1Z stdout P x\n" * 10_000,
+    "resume": b"resume " * 10_000,
+    "rank": b"start rank " * 10_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_input_does_not_hang(name: str) -> None:
+    began = time.process_time()
+    read_log((pasted(HOSTILE[name]),))
+    assert time.process_time() - began < 6, "at most 200 kB: seconds mean that it grows worse than linearly"
+
+
+def line_rows(metrics: pd.DataFrame, drop: int | None = None) -> list[tuple[object, ...]]:
+    """Rows as values without line numbers, without those of one line."""
+    kept = metrics if drop is None else metrics[metrics["line"] != drop]
+    columns = [name for name in kept.columns if name not in ("line", "t")]
+    return [tuple(repr(value) for value in row) for row in kept[columns].itertuples(index=False)]
+
+
+ONE_LINE_FORMS = ["speculators_030_repr", "speculators_050_asctime", "speculators_070_flat", "rank_tag_bracket", "json_lines"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(ONE_LINE_FORMS), st.data())
+def test_a_repeated_line_adds_only_its_own_rows(form: str, data: st.DataObject) -> None:
+    raw = next(path for path in RAW if path.parent.name == form).read_bytes().rstrip(b"\n").split(b"\n")
+    index = data.draw(st.integers(0, len(raw) - 1))
+    before = rows(b"\n".join(raw) + b"\n")
+    own = line_rows(before[before["line"] == index + 1])
+    after = rows(b"\n".join([*raw[: index + 1], raw[index], *raw[index + 1 :]]) + b"\n")
+    assert line_rows(after, drop=index + 2) == line_rows(before)
+    assert line_rows(after[after["line"] == index + 2]) == own
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(ONE_LINE_FORMS), st.data())
+def test_a_cut_line_loses_only_its_own_rows(form: str, data: st.DataObject) -> None:
+    raw = next(path for path in RAW if path.parent.name == form).read_bytes().rstrip(b"\n").split(b"\n")
+    index = data.draw(st.integers(0, len(raw) - 1))
+    keep = data.draw(st.integers(0, max(0, len(raw[index]) - 1)))
+    before = rows(b"\n".join(raw) + b"\n")
+    after = rows(b"\n".join([*raw[:index], raw[index][:keep], *raw[index + 1 :]]) + b"\n")
+    same = [name for name in before.columns if name in after.columns]
+    assert line_rows(after[same], drop=index + 1) == line_rows(before[same], drop=index + 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(ONE_LINE_FORMS), st.data())
+def test_foreign_lines_in_between_change_nothing(form: str, data: st.DataObject) -> None:
+    raw = next(path for path in RAW if path.parent.name == form).read_bytes().rstrip(b"\n").split(b"\n")
+    foreign = data.draw(st.lists(st.sampled_from([b"", b"Traceback (most recent call last):", b'  File "/x/y.py", line 214, in f',
+                                                  b"    return self._load(index)", b"some warning"]), max_size=5))  # fmt: skip
+    index = data.draw(st.integers(0, len(raw)))
+    after = rows(b"\n".join([*raw[:index], *foreign, *raw[index:]]) + b"\n")
+    assert line_rows(after) == line_rows(rows(b"\n".join(raw) + b"\n"))
+
+
+@pytest.mark.parametrize("path", RAW, ids=lambda path: path.parent.name + "/" + path.name)
+def test_blocks_and_templates_change_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = path.read_bytes() * 3
+    usual = read_log((pasted(data),))
+    monkeypatch.setattr(template, "MAX_LEARNED", 0)
+    monkeypatch.setattr(normalise.blocks, "__defaults__", (64,))
+    slow = read_log((pasted(data),))
+    assert usual.facts == slow.facts
+    assert set(usual.tables) == set(slow.tables)
+    for name, table in usual.tables.items():
+        pd.testing.assert_frame_equal(table, slow.tables[name])
