@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from diag_kit import show as show
     from diag_kit.errors import DiagError as DiagError
     from diag_kit.hosts import connect as connect
-    from diag_kit.hosts import files as files
-    from diag_kit.hosts import local as local
     from diag_kit.hosts import open_target as open_target
     from diag_kit.hosts import replay as replay
+    from diag_kit.hosts.files import files as files
+    from diag_kit.hosts.local import local as local
     from diag_kit.investigation import Investigation as Investigation
 
 __version__ = "0.1.0"

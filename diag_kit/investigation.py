@@ -239,7 +239,7 @@ class Investigation:
             letter = _LETTER.get(type(entry))
             if letter:
                 self._counts[letter] = self._counts.get(letter, 0) + 1
-                entry = dataclasses.replace(entry, id=f"{letter}{self._counts[letter]}")  # type: ignore[type-var]
+                entry = _with_id(entry, f"{letter}{self._counts[letter]}")
             self._entries.append(entry)
         self._tell_listeners(entry)
         return entry
@@ -282,13 +282,14 @@ class Investigation:
 
         ``reconstructed_from`` marks the recording as a reconstruction, wherever it is shown; a re-opened one keeps its mark.
         """
-        kept = Recording(
+        kept = dataclasses.replace(
+            self._origin,
             entries=self.entries,
             question=self.question,
             title=title or self._origin.title,
             provenance="reconstruction" if reconstructed_from else self._origin.provenance,
             provenance_text=reconstructed_from or self._origin.provenance_text,
-            hosts=(self.host.name,),
+            hosts=self._origin.hosts or (self.host.name,),
             extra=(*self._origin.extra, *self.recorder.results),
             failures=(*self._origin.failures, *self.recorder.failures),
         )
@@ -324,6 +325,10 @@ class Investigation:
         from diag_kit.postmortem import write
 
         return write(self, path)
+
+
+def _with_id(entry: E, id: str) -> E:
+    return dataclasses.replace(entry, id=id)  # type: ignore[type-var, call-arg]
 
 
 def _failed(probe: Probe, error: DiagError) -> Observation:

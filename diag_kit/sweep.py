@@ -87,7 +87,12 @@ def ask_again(inv: Investigation, host: RecordedHost) -> None:
     probes = all_probes()
     for entry in host.recording.entries:
         if isinstance(entry, Observation) and entry.probe in probes:
-            inv.observe(probes[entry.probe](**entry.parameters))
+            try:
+                asked = probes[entry.probe](**entry.parameters)
+            except TypeError:  # a parameter that this version does not have any more
+                inv.enter(entry)
+            else:
+                inv.observe(asked)
 
 
 def read_documents(inv: Investigation, folder: FilesHost) -> None:
@@ -120,4 +125,7 @@ def account(inv: Investigation) -> None:
     """Say what the kit itself cost the host."""
     cost = getattr(inv.host, "cost", None)
     if cost is not None:
-        inv.note(f"What the kit cost {inv.host.name}: {cost}")
+        inv.note(
+            f"What the kit cost {inv.host.name}: {cost.commands} commands, {cost.cpu_s:.2f} s of CPU, "
+            f"{cost.bytes_received / 1e6:.2f} MB received"
+        )

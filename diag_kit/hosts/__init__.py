@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from diag_kit.public_names import win_over_submodules
+
 if TYPE_CHECKING:
-    from diag_kit.hosts.files import files as files
-    from diag_kit.hosts.local import local as local
+    from diag_kit.hosts.connection import connect as connect
     from diag_kit.hosts.recorded import replay as replay
     from diag_kit.hosts.target import open_target as open_target
-    from diag_kit.hosts.connection import connect as connect
+
+    files: Any
+    local: Any
 
 __all__ = ["connect", "files", "local", "open_target", "replay"]
 
@@ -21,6 +24,9 @@ _HOME = {
     "open_target": "diag_kit.hosts.target",
     "replay": "diag_kit.hosts.recorded",
 }
+
+
+win_over_submodules(__name__, lambda name, module: name in _HOME)
 
 
 def __getattr__(name: str) -> Any:

@@ -5,7 +5,18 @@ The names come from the probes themselves (their ``name``): adding a module with
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
+
+from diag_kit.public_names import win_over_submodules
+
+
+def _holds_probe(name: str, module: ModuleType) -> bool:
+    """Whether the submodule defines the probe of its own name."""
+    return any(isinstance(each, type) and getattr(each, "name", None) == name for each in vars(module).values())
+
+
+win_over_submodules(__name__, _holds_probe)
 
 
 def __getattr__(name: str) -> Any:
