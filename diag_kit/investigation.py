@@ -328,7 +328,7 @@ class Investigation:
 
 
 def _with_id(entry: E, id: str) -> E:
-    return dataclasses.replace(entry, id=id)  # type: ignore[type-var, call-arg]
+    return dataclasses.replace(entry, id=id)  # type: ignore[arg-type]
 
 
 def _failed(probe: Probe, error: DiagError) -> Observation:

@@ -38,6 +38,13 @@ class Told:
 
     def read(self, results: tuple[CommandResult, ...]) -> Parsed:
         return Parsed(
-            summary=f"{self.fact} = {self.value} {self.unit}".strip(),
+            summary=f"{self.fact} = {_plain(self.value)} {self.unit}".strip(),
             facts=(Fact(self.fact, self.value, self.source, self.unit),),
         )
+
+
+def _plain(value: Value) -> str:
+    """A whole number without its .0, with thousands apart."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
