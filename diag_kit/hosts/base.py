@@ -18,6 +18,8 @@ MAX_AT_ONCE = 8
 """sshd allows 10 sessions on one connection by default (MaxSessions)."""
 MAX_IDLE = 2
 """Runners kept for the next command; each is one sleeping ``sh`` on the host."""
+LOST_CHECK_S = 0.5
+"""A shell's end is seen a moment before the end of the connection that caused it; wait this long before blaming the shell."""
 
 
 @dataclass(frozen=True, slots=True)

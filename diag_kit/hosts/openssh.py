@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from diag_kit.errors import BadInput, CommandFailed, DiagError, HostKeyRefused, HostUnreachable, LoginRefused
-from diag_kit.hosts.base import ShellHost
+from diag_kit.hosts.base import LOST_CHECK_S, ShellHost
 from diag_kit.hosts.process_stream import ProcessStream
 from diag_kit.hosts.runner import login_line
 from diag_kit.hosts.shell import Stream, StreamEnded
@@ -106,7 +106,7 @@ class OpenSshHost(ShellHost):
 
     def _lost_sentence(self) -> tuple[str, str]:
         master = self._master
-        if master is not None and master.process.poll() is None:
+        if master is not None and not master.ends_within(LOST_CHECK_S):
             return f"the shell on {self.name} that ran the command is gone", "run it again"
         return (
             f"the connection to {self.name} was lost while the command ran",

@@ -73,6 +73,14 @@ class ProcessStream:
             return "it closed its output"
         return f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
 
+    def ends_within(self, seconds: float) -> bool:
+        """Wait a little for the process to end by itself."""
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def close(self) -> None:
         with self._guard:
             if self._closing.is_set():

@@ -10,7 +10,7 @@ from pathlib import Path
 import paramiko
 
 from diag_kit.errors import CommandFailed
-from diag_kit.hosts.base import NoMoreSessions, ShellHost
+from diag_kit.hosts.base import LOST_CHECK_S, NoMoreSessions, ShellHost
 from diag_kit.hosts.login import Password, Secret
 from diag_kit.hosts.runner import login_line
 from diag_kit.hosts.shell import Stream, StreamEnded
@@ -18,7 +18,8 @@ from diag_kit.hosts.ssh_config import config_path, parse_target, resolve
 from diag_kit.hosts.timeouts import Timeouts
 from diag_kit.hosts.transport import PACKET_BYTES, WINDOW_BYTES, Route, open_route
 
-READ_BYTES = 2**20
+READ_BYTES = 2**26
+"""All that has come at once: taking a part makes paramiko move the rest, which is quadratic when we lag behind."""
 CLOSE_CHECK_S = 0.25
 """A channel closed by another thread takes its wake-up pipe with it, so a reader looks up this often."""
 _SESSIONS_FULL = (1, 2, 4)  # administratively prohibited, connect failed (OpenSSH's MaxSessions), resource shortage
@@ -161,6 +162,8 @@ class SshHost(ShellHost):
 
     def _lost_sentence(self) -> tuple[str, str]:
         route = self._route
+        if route is not None:
+            route.transport.join(LOST_CHECK_S)
         if route is not None and route.active:
             return (
                 f"the shell on {self._config.shown} that ran the command is gone",
