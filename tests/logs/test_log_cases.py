@@ -143,3 +143,59 @@ def test_what_looks_like_metrics_and_is_not_understood_is_kept() -> None:
     parsed = read_log((pasted("x.log", text),))
     assert "metrics" not in parsed.tables
     assert [(n.where, n.text) for n in parsed.not_understood] == [("x.log line 1", text.decode().strip())]
+
+
+SENTENCES = [
+    "Saving model checkpoint at step 500",
+    "Epoch 3/10",
+    "[rank0] epoch 0 finished, 375 steps",
+    "start epoch 27 global train step 40112 with effective learning rate 0.0004913320 ...",
+    "Loading checkpoint shards: 100%|##########| 4/4 [00:02<00:00,  1.98it/s]",
+    "Early stopping at epoch 12",
+    "The loss scale was reduced to 32",
+    '  File "/x/step.py", line 214, in step',
+    "Rank 3 took 12.5 s for step 100",
+    "Evaluating at step 100",
+    "Using learning rate 3e-5 for 100 steps",
+    "epoch=5 lr=3e-05 batch_size=32 num_workers=4 seed=1",
+    "Config: epochs 5, steps 1000, lr 0.001",
+    "args: step_size=30 gamma=0.1",
+    "ETA: 3:17:10 at epoch 3",
+    "Epoch 3: val_loss improved from 0.5 to 0.4, saving model",
+    "{'train': {'epochs': 10000, 'batch_size': 16, 'log_interval': 200}}",
+    "{'train_runtime': 50816.1, 'train_samples_per_second': 0.22, 'epoch': 1.0}",
+    "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 64, reducing to 32",
+]
+
+
+@pytest.mark.parametrize("text", SENTENCES)
+def test_sentences_about_steps_are_no_records(text: str) -> None:
+    parsed = read_log((pasted("x.log", text.encode() + b"\n"),))
+    assert "metrics" not in parsed.tables
+
+
+ONE_LINERS = {
+    "Epoch [1/5], Step [100/8862], Loss: 2.3456": {"epoch": 1, "step": 100, "loss": 2.3456},
+    "Epoch: [0][ 10/8862]\tTime 0.714 ( 0.720)\tLoss 6.9e+00 (7.0e+00)": {"epoch": 0, "step": 10, "loss": 6.9, "Time": 0.714},
+    "Train Epoch: 0 [2560/60000 (4%)]\tLoss: 0.512": {"epoch": 0, "loss": 0.512},
+    "Step 12 | loss:1.2034 lr:2e-05 ": {"step": 12, "loss": 1.2034, "lr": 2e-5},
+    "rank 3 | it 40 | loss 2.5 | 1.4 it/s": {"rank": 3, "step": 40, "loss": 2.5, "it_per_s": 1.4},
+    "epoch=0/micro_step=480/global_step=120, CurrSamplesPerSec=61.5": {
+        "epoch": 0, "micro_step": 480, "step": 120, "CurrSamplesPerSec": 61.5,
+    },
+    "validation loss at iteration 100 | lm loss value: 2.5E+00 |": {
+        "step": 100, "split": "val", "loss": 2.5, "lm_loss_value": 2.5,
+    },
+    " iteration      120/  500000 | elapsed time per iteration (ms): 1532.4 | learning rate: 2.88E-05 | lm loss: 7.1E+00 |": {
+        "step": 120, "elapsed_time_per_iteration_ms": 1532.4, "lr": 2.88e-5, "loss": 7.1,
+    },
+    "step: 20  loss:  7.91  memory: 61.20GiB(77.30%)  tps: 6,418": {"step": 20, "loss": 7.91, "memory_gib": 61.2, "tps": 6418},
+    "step:7 - actor/entropy:-0.4123 - timing_s/gen:41.237": {"step": 7, "actor/entropy": -0.4123, "timing_s/gen": 41.237},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ONE_LINERS)
+def test_one_line_forms(text: str) -> None:
+    metrics = read_log((pasted("x.log", text.encode() + b"\n"),)).tables["metrics"]
+    assert len(metrics) == 1
+    check_row(metrics.iloc[0], {"line": 1, "split": "train", **ONE_LINERS[text]})

@@ -29,7 +29,8 @@ class LogMetrics:
     Table ``metrics``, one row per record in file order: rank(Int64) host t(datetime64[us, UTC]) epoch(Float64) step(Int64)
     micro_step(Int64) split("train"|"val") line(Int64, the last physical line) file lr loss, the other printed columns
     (float64), lr_text (the digits as printed). Table ``progress``: states of progress bars. Facts: clock, framework,
-    log_form, log_every_steps, rank_tags, rank_filter, step_restarts_each_epoch, printed totals.
+    log_form, log_every_steps, rank_tags, rank_filter, step_restarts_each_epoch, printed totals; of a
+    pasted log also the start-up facts.
     """
 
     path: str | Sequence[str] | None = None
@@ -62,6 +63,8 @@ class LogMetrics:
         reading = understand(found)
         metrics, midnights = metrics_frame(reading)
         facts = derived_facts(reading, metrics, midnights)
+        if any(not piece.growing for piece in found):  # a pasted log: nothing else will read its start-up lines
+            facts += reading.startup.facts()
         return Parsed(
             summary=summarise(reading, metrics, facts),
             facts=tuple(facts),

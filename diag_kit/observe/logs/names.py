@@ -15,7 +15,7 @@ STEP = (
     "train_step", "training_step", "iteration", "iter", "it", "itr", "update", "steps", "iters", "cur_step",
 )  # fmt: skip
 MICRO_STEP = ("micro_step", "microstep", "local_step", "batch", "batch_idx", "batch_index", "minibatch", "batch_i", "i")
-EPOCH = ("epoch", "ep", "train_epoch", "training_epoch", "current_epoch", "cur_epoch", "epoch_idx", "ep_train")
+EPOCH = ("epoch", "ep", "train_epoch", "training_epoch", "current_epoch", "cur_epoch", "epoch_idx", "ep_train", "epoch_train")
 LR = ("lr", "learning_rate", "train_lr", "current_lr", "learningrate", "lr_0", "last_lr", "cur_lr")
 LOSS = (
     "loss", "train_loss", "training_loss", "total_loss", "lm_loss", "reduced_train_loss", "step_loss", "batch_loss",

@@ -1,8 +1,8 @@
 """From raw bytes to logical lines, before any format is looked for: one function per stage, in a fixed order.
 
-decode -> physical lines -> colours and cursor moves off -> container records -> launcher prefixes (nested, embedded) ->
-carriage-return segments and backspaces -> rich continuation lines joined -> glued bars and records cut apart -> logger
-prefix with its time stamp. Colours go first because Ray colours its own prefixes.
+decode -> physical lines -> colours and cursor moves off -> container records -> CSV rows -> launcher prefixes (nested,
+embedded) -> carriage-return segments and backspaces -> rich continuation lines joined -> glued bars and records cut apart ->
+logger prefix with its time stamp. Colours go first because Ray colours its own prefixes.
 
 Every stage keeps the numbers of the physical lines that a logical line came from, and none looks further than its
 neighbours, so that a line repeated, cut or interleaved changes only its own rows.
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from diag_kit.observe.logs.bars import find_bars
 from diag_kit.observe.logs.containers import unwrap_containers
+from diag_kit.observe.logs.csv_rows import csv_rows
 from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.prefixes import LABEL, LAUNCHER, LEVELS, strip_launcher, strip_prefix
 
@@ -244,7 +245,7 @@ def logical_lines(data: bytes, first: int = 1, is_whole: Callable[[str], bool] =
     lines: Iterable[Line] = physical_lines(data, first)
     if b"\x1b" in data:
         lines = strip_escapes(lines)
-    lines = unwrap_containers(lines)
+    lines = csv_rows(unwrap_containers(lines))
     lines = strip_launchers(lines, is_labelled(data))
     lines = split_returns(lines)
     lines = join_rich(lines)

@@ -5,19 +5,20 @@ The last resort. It never takes a step from a number without a word that says st
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from diag_kit.observe.logs.found import Found, Split
 from diag_kit.observe.logs.line import Line
-from diag_kit.observe.logs.names import EPOCH, LR, RANK, STEP, VAL_WORDS, assemble, column_name, is_junk
+from diag_kit.observe.logs.names import CONFIG_KEYS, EPOCH, LR, RANK, STEP, VAL_WORDS, assemble, column_name, is_junk
 from diag_kit.observe.logs.pairs import Pair, text_pairs
 
 _HINT = re.compile(r"loss|step|iter|epoch|\bep\b|\bit\b|\blr\b|learning.rate|update", re.IGNORECASE)
 NOT_A_RECORD = re.compile(
     r"\b(?:start(?:ed|ing)?|begin(?:ning)?|(?:resum|continu)\w*|sav(?:ed|ing|e)|load(?:ed|ing)?|finish(?:ed)?|done|complete[ds]?|restor\w*"
-    r"|checkpoint\w*|warm-?up|cost|took|ended|skipp\w*|total|every|recompil\w*|reached|stopp\w*|per|schedule\w*|will)\b",
+    r"|checkpoint\w*|warm-?up|cost|took|ended|skipp\w*|total|every|recompil\w*|reached|stopp\w*|per|schedule\w*|will)\b(?!\s?[=:])",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[A-Za-z]+")
@@ -38,6 +39,7 @@ class KeyValue:
         if not _HINT.search(text) or "{" in text[:1]:
             return ()
         pairs, devices = text_pairs(text)
+        _bracketed_steps(text, pairs)
         named = [pair for pair in map(_key, pairs) if pair is not None]
         if not named or not is_record(text, named):
             return ()
@@ -45,6 +47,19 @@ class KeyValue:
             named.append(devices[0])
         found = _several(text, named)
         return [assemble("key and value", part, part[0].start, part[-1].end, _split(text, part)) for part in found]
+
+
+def _bracketed_steps(text: str, pairs: Sequence[Pair]) -> None:
+    """``Epoch: [0][ 10/8862]``: a count in brackets of its own right behind the epoch is the step in it.
+
+    With a percentage inside (``[2560/60000 (4%)]``) it may count samples, and stays nameless.
+    """
+    for epoch, pair in itertools.pairwise(pairs):
+        between = text[epoch.end : pair.start]
+        if pair.key or not pair.of or column_name(epoch.key) not in EPOCH or between.strip(" ][") or "[" not in between:
+            continue
+        if re.match(r"\s{0,8}/\s{0,8}\d+\s?\]", text[pair.end : pair.end + 40]):
+            pair.key = "step"
 
 
 def _key(pair: Pair) -> Pair | None:
@@ -83,12 +98,13 @@ def is_record(text: str, pairs: Sequence[Pair]) -> bool:
     metrics = [name for pair in pairs if (name := column_name(pair.key)) not in {*STEP, *EPOCH, *RANK} and name not in LR]
     words = len(_WORD.findall(text))
     if has_loss and (counters or len(names) > 1 or (column_name(pairs[0].key).endswith("loss") and words <= 8)):
-        return not (NOT_A_RECORD.match(text) or words > _SENTENCE + 3 * len(pairs))
+        told = NOT_A_RECORD.match(text) and sum(pair.explicit for pair in pairs) < 3
+        return not (told or words > _SENTENCE + 3 * len(pairs))
     head = text[: pairs[0].start + 60]
-    if NOT_A_RECORD.search(head) or words > 8 + 3 * len(pairs):
+    if NOT_A_RECORD.search(head) or words > 8 + 3 * len(pairs) or names & CONFIG_KEYS:
         return False
     if has_step:
-        return bool(metrics) or pairs[0].start < 40
+        return bool(metrics) or (pairs[0].start < 40 and _split(text, pairs) is None)
     return counters and sum("." in pair.value or "e" in pair.value for pair in pairs) >= 2
 
 
