@@ -11,6 +11,7 @@ from diag_kit.errors import Cancelled, DiagError
 from diag_kit.hosts.files import FilesHost
 from diag_kit.hosts.recorded import RecordedHost
 from diag_kit.observe.disk import Iostat
+from diag_kit.observe.documents import observe_documents
 from diag_kit.observe.gpu import Gpus
 from diag_kit.observe.jobs import TrainingJobs
 from diag_kit.observe.logs.facts import LogFacts
@@ -97,13 +98,10 @@ def ask_again(inv: Investigation, host: RecordedHost) -> None:
 
 def read_documents(inv: Investigation, folder: FilesHost) -> None:
     """A folder of pasted outputs: every file goes to the parser of its kind; what no parser knows is listed."""
-    from diag_kit.observe.documents import observe_document
-
     for problem in folder.problems:
         inv.note(problem)
-    for document in folder.documents:
-        for seen in observe_document(document):
-            inv.enter(seen)
+    for seen in observe_documents(folder.documents):
+        inv.enter(seen)
 
 
 def decide(inv: Investigation, findings: Findings) -> None:
