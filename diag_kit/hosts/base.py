@@ -138,7 +138,9 @@ class ShellHost:
         tries_left = 2  # a runner that died while idle is replaced once; the command had not begun then
         while True:
             tries_left -= 1
-            shell, was_idle = self._take()
+            shell, was_idle = self._take(stop)
+            if shell is None:
+                return self._not_started(command)
             started = datetime.now(UTC)
             outcome = None
             try:
@@ -179,8 +181,9 @@ class ShellHost:
 
     # Runners.
 
-    def _take(self) -> tuple[Shell, bool]:
-        """An idle runner (True) or a new one (False). When the host allows no more sessions, wait for one of ours."""
+    def _take(self, stop: threading.Event | None = None) -> tuple[Shell | None, bool]:
+        """An idle runner (True) or a new one (False). When the host allows no more sessions, wait for one of ours; None
+        when ``stop`` was set meanwhile."""
         while True:
             with self._freed:
                 self._refuse_closed()
@@ -188,8 +191,10 @@ class ShellHost:
                     shell = self._idle.pop()
                     self._busy.add(shell)
                     return shell, True
+                if stop is not None and stop.is_set():
+                    return None, False
                 if len(self._busy) + self._opening >= self._most_sessions:
-                    self._freed.wait(1.0)
+                    self._freed.wait(0.2)
                     continue
                 self._opening += 1
             try:
@@ -225,6 +230,7 @@ class ShellHost:
     def _prove(self) -> None:
         """Start the first runner now, so that what is wrong with the host is said when it is opened."""
         shell, _ = self._take()
+        assert shell is not None
         with self._lock:
             self._busy.discard(shell)
             self._idle.append(shell)

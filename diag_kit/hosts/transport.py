@@ -281,11 +281,15 @@ def host_key_error(config: HostConfig, answer: known_hosts.Answer, kind: str, sh
             next_step=f"ask whoever runs the host whether its key is {shown}; only then remove the old one: "
             f"{shlex.join(['ssh-keygen', '-f', entry.file, '-R', name])}",
         )
+    by_hand = f"log in once by hand: ssh {config.target.text}"
+    if config.proxy_jump or config.proxy_command:  # ssh-keyscan knows no way around
+        accept = by_hand
+    else:
+        accept = f"accept it with\n         {accept_command(config, kind, file)}\n       or {by_hand}"
     return HostKeyRefused(
         f"the key of {name} is not known yet: {kind} {shown}. Nothing was sent",
         where=f"{config.target.text}, {file}",
-        next_step=f"compare {shown} with what the host's owner says. If it is the same, accept it with\n         "
-        f"{accept_command(config, kind, file)}\n       or log in once by hand: ssh {config.target.text}",
+        next_step=f"compare {shown} with what the host's owner says. If it is the same, {accept}",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 
 import pytest
@@ -44,18 +45,18 @@ HOSTILE = (
 
 def run_line(shell: list[str], line: str, asked: runner.Request) -> tuple[bytes, bytes]:
     """What sshd does: the login shell gets the line with -c, the runner gets the request on its input."""
-    started = subprocess.Popen([*shell, "-c", line], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert started.stdin is not None and started.stdout is not None and started.stderr is not None
-    started.stdin.write(asked.line)
-    started.stdin.flush()
-    out = b""
-    while not out.endswith(asked.end):
-        more = started.stdout.read1(65536)
-        assert more, out + started.stderr.read()
-        out += more
-    started.stdin.close()
-    err = started.stderr.read()
-    started.wait(10)
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*shell, "-c", line], stdin=pipe, stdout=pipe, stderr=pipe) as started:
+        assert started.stdin is not None and started.stdout is not None and started.stderr is not None
+        started.stdin.write(asked.line)
+        started.stdin.flush()
+        out = b""
+        while not out.endswith(asked.end):
+            more = os.read(started.stdout.fileno(), 65536)
+            assert more, out + started.stderr.read()
+            out += more
+        started.stdin.close()
+        err = started.stderr.read()
     return out, err
 
 

@@ -150,6 +150,13 @@ def test_the_key_of_a_jump_host_is_checked_too(sshd: Sshd, tmp_path: Path) -> No
     assert "strange-jump" in str(refused.value)
 
 
+def test_an_unknown_key_behind_a_jump_host_is_accepted_by_hand(sshd: Sshd, tmp_path: Path) -> None:
+    alias = sshd.add_host("strange-inner", ProxyJump="trainbox", UserKnownHostsFile=str(tmp_path / "empty"))
+    with pytest.raises(HostKeyRefused, match="log in once by hand: ssh strange-inner") as refused:
+        connect(alias, config=sshd.config, transport="paramiko")
+    assert "ssh-keyscan" not in str(refused.value)
+
+
 def test_a_jump_host_that_cannot_reach_on(sshd: Sshd) -> None:
     alias = sshd.add_host("beyond", Port=str(free_port()), ProxyJump="trainbox")
     with pytest.raises(HostUnreachable, match=r"the jump host could not reach 127\.0\.0\.1"):
@@ -286,6 +293,19 @@ def test_one_session_only(sshd_variant: Variant, transport: str) -> None:
         assert results == [f"{n}\n" for n in range(6)]
 
 
+def test_a_stop_while_waiting_for_a_session(sshd_variant: Variant) -> None:
+    sshd = sshd_variant(options={"MaxSessions": "1"})
+    with connect("trainbox", config=sshd.config, transport="paramiko") as host, ThreadPoolExecutor(1) as pool:
+        long = pool.submit(host.run, "sleep 3; echo long")
+        time.sleep(0.3)
+        stop = threading.Event()
+        threading.Timer(0.3, stop.set).start()
+        started = time.monotonic()
+        assert host.run("echo never", stop=stop).stdout == b""
+        assert time.monotonic() - started < 2
+        assert long.result().text == "long\n"
+
+
 def test_no_session_at_all(sshd_variant: Variant) -> None:
     sshd = sshd_variant(options={"MaxSessions": "0"})
     with pytest.raises(CommandFailed, match="opens no session") as failed:
@@ -361,6 +381,40 @@ def test_a_frozen_host_costs_one_timeout_and_then_a_new_connection(sshd_variant:
         finally:
             for pid in frozen:
                 os.kill(pid, signal.SIGCONT)
+
+
+def test_without_an_ssh_program(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    included = tmp_path / "more"
+    included.write_text(sshd.config.read_text())
+    config = tmp_path / "config"
+    config.write_text(f"Include {included}\n")
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    with connect("trainbox", config=config) as host:
+        assert host.kind == "ssh" and host.run("echo in").text == "in\n"
+    with pytest.raises(BadInput, match="no ssh program"):
+        connect("trainbox", config=config, transport="openssh")
+
+
+def test_ipv6(sshd_variant: Variant) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6 loopback")
+    sshd = sshd_variant(options={"ListenAddress": "127.0.0.1\nListenAddress ::1"})
+    keys = " ".join(sshd.known_hosts.read_text().split()[1:3])
+    sshd.known_hosts.write_text(f"[::1]:{sshd.port} {keys}\n")
+    sshd.add_host("::1", HostName="::1", Port="22")
+    with connect(f"{sshd.user}@[::1]:{sshd.port}", config=sshd.config, transport="paramiko") as host:
+        assert host.run("echo six").text == "six\n"
+    with connect(f"[::1]:{sshd.port}", config=sshd.config, transport="openssh") as host:
+        assert host.run("echo six").text == "six\n"
+
+
+def test_a_host_named_by_the_environment(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIAG_KIT_SSH_CONFIG", str(sshd.config))
+    with connect("trainbox") as host:
+        assert host.run("echo in").text == "in\n"
 
 
 def test_connect_refuses_what_it_does_not_know(sshd: Sshd) -> None:
