@@ -171,7 +171,7 @@ class ShellHost:
             what, next_step = "the connection was closed while the command ran", "connect again"
         else:
             what, next_step = self._lost_sentence()
-        if outcome.why:
+        if outcome.why not in ("", "closed", "connection lost"):
             what += f" ({outcome.why})"
         what += f"; {len(result.stdout):,} bytes of its output had arrived"
         raise ConnectionLost(what, where=where, next_step=next_step, partial=result)

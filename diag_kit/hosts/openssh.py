@@ -190,7 +190,7 @@ _CAUSES: tuple[tuple[str, type[DiagError], str, str], ...] = (
 def explain(said: str, name: str, why: str) -> DiagError:
     """ssh's own words (in the C locale) as one of our errors; its last line is always quoted."""
     lines = [line.strip() for line in said.splitlines() if line.strip().strip("@ ")]
-    quoted = (lines[-1] if lines else why)[:400]
+    quoted = (lines[-1].removeprefix("ssh: ") if lines else why)[:400]
     for pattern, kind, what, next_step in _CAUSES:
         if re.search(pattern, said):
             shown = re.search(r"(SHA256:[A-Za-z0-9+/]{43})", said)
