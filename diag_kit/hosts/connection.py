@@ -47,9 +47,10 @@ def connect(
             )
         return OpenSshHost(target, config=config, timeouts=timeouts)
 
+    from diag_kit.hosts.host_key import HostKeyNeedsOpenSsh
     from diag_kit.hosts.login import LoginNeedsOpenSsh
     from diag_kit.hosts.ssh import SshHost
-    from diag_kit.hosts.transport import AlgorithmsNeedOpenSsh, HostKeyNeedsOpenSsh
+    from diag_kit.hosts.transport import AlgorithmsNeedOpenSsh
 
     try:
         return SshHost(target, config=config, timeouts=timeouts, password=password)

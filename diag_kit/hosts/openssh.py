@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import threading
 import time
+import weakref
 from pathlib import Path
 
 from diag_kit.errors import BadInput, CommandFailed, DiagError, HostKeyRefused, HostUnreachable, LoginRefused
@@ -55,6 +56,7 @@ class OpenSshHost(ShellHost):
         self._target = parse_target(target)
         self._options = ssh_options(self._target, config_path(config))
         self._folder = _socket_folder()
+        self._remove_folder = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)  # also at exit
         self._master: ProcessStream | None = None
         self._connecting = threading.Lock()
         try:
@@ -117,7 +119,7 @@ class OpenSshHost(ShellHost):
         with self._connecting:
             if self._master is not None:
                 self._master.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._remove_folder()
 
 
 def _socket_folder() -> Path:
