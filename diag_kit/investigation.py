@@ -207,6 +207,12 @@ class Investigation:
         self.hypothesize()
         return entered
 
+    def judge(self, cause: str) -> Verification:
+        """The verdict of a cause's deciding test on what has been seen already; nothing is run."""
+        entered = self.enter(all_tests()[cause].judge(self.evidence))
+        self.hypothesize()
+        return entered
+
     def next_probes(self) -> tuple[NextProbe, ...]:
         """What would decide most between the causes that remain, best first."""
         from diag_kit.verify.next_probe import next_probes

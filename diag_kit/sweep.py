@@ -113,6 +113,9 @@ def decide(inv: Investigation, findings: Findings) -> None:
             try:
                 if read_only or isinstance(inv.host, FilesHost):
                     inv.verify(found.cause)
+                    for sibling, test in tests.items():  # the same rungs decide it: no second window
+                        if sibling != found.cause and test.probes is tests[found.cause].probes:
+                            inv.judge(sibling)
                     return
             except DiagError as error:
                 inv.note(f"The deciding test for {found.cause} was not run: {error.args[0]}")

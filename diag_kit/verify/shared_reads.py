@@ -40,7 +40,8 @@ class Overlap:
 
     ``shared``: reads of one file by two ranks (or, without ranks, twice); ``together`` of them within ``together_s``.
     ``expected_independent`` / ``expected_together``: their means if each rank shuffles the whole by itself.
-    ``boundaries_needed``: the fewest epoch ends that could explain the shared reads of a split run. ``distinct``: files seen.
+    ``together_quarters``: in how many quarters of the window such simultaneous reads begin: a validation that every rank runs
+    on the same files fills one or two. ``boundaries_needed``: the fewest epoch ends that could explain the shared reads of a split run. ``distinct``: files seen.
     """
 
     window_s: float
@@ -53,6 +54,7 @@ class Overlap:
     expected_independent: float
     expected_together: float
     boundaries_needed: int
+    together_quarters: int
     attributed: bool
 
     @property
@@ -63,7 +65,8 @@ class Overlap:
     @property
     def shows_same_order(self) -> bool:
         """So many simultaneous reads of one file by two ranks that independent orders or a split cannot explain them."""
-        return self.attributed and self.together >= 4 and poisson_at_least(self.together, self.expected_together) < CHANCE
+        often = self.together >= 4 and 2 * self.together >= self.shared and self.together_quarters >= 3
+        return self.attributed and often and poisson_at_least(self.together, self.expected_together) < CHANCE
 
     def refutes_split(self, boundaries_possible: int) -> bool:
         """Shared reads so spread over the window that more epochs would have to end in it than can."""
@@ -108,6 +111,7 @@ def _overlap(
 ) -> Overlap:
     apart = [lag for lag in lags if lag.length_s > together_s]
     share = min(1.0, 2 * together_s / window_s) if window_s > 0 else 1.0
+    quarters = {min(int(4 * lag.first_s / window_s), 3) for lag in lags if lag.length_s <= together_s} if window_s > 0 else set()
     return Overlap(
         window_s=window_s,
         ranks=ranks,
@@ -119,6 +123,7 @@ def _overlap(
         expected_independent=expected,
         expected_together=expected * share,
         boundaries_needed=boundaries_needed(apart, slack_s),
+        together_quarters=len(quarters),
         attributed=attributed,
     )
 

@@ -155,37 +155,61 @@ def _simultaneous_share(evidence: Evidence, seen: list[Overlap], window_s: float
 
 
 def judge_duplicated(evidence: Evidence) -> Verification:
-    """data.dup_no_sampler: every rank reads the whole dataset, in its own order."""
+    """data.dup_no_sampler: every rank reads the whole dataset, in its own order.
+
+    Shared files confirm it only beside a count that says the same: several samples in a file, ranks that read all and keep a part,
+    and model-parallel ranks share files as well.
+    """
     reads, sums = read_window(evidence), split_arithmetic(evidence)
+    status, why = _duplicated(reads, sums)
+    return _verdict(DUPLICATED, evidence, reads, sums, status, why)
+
+
+def _duplicated(reads: Reads, sums: SplitArithmetic) -> tuple[Status, str]:
+    counted = sums.verdict is Split.NONE
     if reads.same_order:
-        return _verdict(DUPLICATED, evidence, reads, sums, Status.REFUTED, "the ranks read the same files at the same time")
+        return Status.REFUTED, "the ranks read the same files at the same time"
     if reads.unsplit:
-        return _verdict(DUPLICATED, evidence, reads, sums, Status.CONFIRMED, "ranks read each other's files within an epoch")
-    if reads.split or (sums.verdict in SPLIT):
-        why = "no rank reads what another reads" if reads.split else sums.reason
-        return _verdict(DUPLICATED, evidence, reads, sums, Status.REFUTED, why)
-    if sums.verdict is Split.NONE:
-        if sums.seen and reads.own_order:
-            why = "more steps than a split epoch has, and the ranks do not read the same files together"
-            return _verdict(DUPLICATED, evidence, reads, sums, Status.CONFIRMED, why)
-        if sums.seen and reads.not_independent:
-            return _verdict(DUPLICATED, evidence, reads, sums, Status.REFUTED, "whole dataset on each rank, not in its own order")
-        return _verdict(DUPLICATED, evidence, reads, sums, Status.SUPPORTED, sums.reason)
-    return _verdict(DUPLICATED, evidence, reads, sums, _open_status(reads, sums), sums.reason)
+        return (Status.CONFIRMED, "ranks read each other's files within an epoch") if counted else (Status.UNDECIDED, _doubt(sums))
+    if reads.split or sums.verdict in SPLIT:
+        return Status.REFUTED, "no rank reads what another reads" if reads.split else sums.reason
+    if not counted:
+        return _open_status(reads, sums), sums.reason
+    if sums.seen and reads.own_order:
+        return Status.CONFIRMED, "more steps than a split epoch has, and the ranks do not read the same files together"
+    if sums.seen and reads.not_independent:
+        return Status.REFUTED, "whole dataset on each rank, not in its own order"
+    return Status.SUPPORTED, sums.reason
 
 
 def judge_same_order(evidence: Evidence) -> Verification:
-    """data.same_order: every rank reads the same files at the same time."""
+    """data.same_order: every rank reads the same files at the same time. Confirmed only beside a count, as above."""
     reads, sums = read_window(evidence), split_arithmetic(evidence)
+    status, why = _same_order(reads, sums)
+    return _verdict(SAME_ORDER, evidence, reads, sums, status, why)
+
+
+def _same_order(reads: Reads, sums: SplitArithmetic) -> tuple[Status, str]:
+    counted = sums.verdict is Split.NONE
     if reads.same_order:
-        return _verdict(SAME_ORDER, evidence, reads, sums, Status.CONFIRMED, "the ranks read the same files at the same time")
+        why = "the ranks read the same files at the same time"
+        return (Status.CONFIRMED, why) if counted else (Status.UNDECIDED, _doubt(sums))
     if reads.unsplit:
-        return _verdict(SAME_ORDER, evidence, reads, sums, Status.REFUTED, "the ranks read the whole, each in its own order")
-    if reads.split or (sums.verdict in SPLIT):
-        return _verdict(SAME_ORDER, evidence, reads, sums, Status.REFUTED, "the data are split over the ranks")
-    if sums.verdict is Split.NONE:
-        return _verdict(SAME_ORDER, evidence, reads, sums, Status.UNDECIDED, f"{sums.reason}; own or same order is open")
-    return _verdict(SAME_ORDER, evidence, reads, sums, _open_status(reads, sums), sums.reason)
+        return Status.REFUTED, "the ranks do not read the same files at the same time"
+    if reads.split or sums.verdict in SPLIT:
+        return Status.REFUTED, "the data are split over the ranks"
+    if not counted:
+        return _open_status(reads, sums), sums.reason
+    if sums.seen and reads.own_order:
+        return Status.REFUTED, "the ranks read the whole, each in its own order"
+    return Status.UNDECIDED, f"{sums.reason}; own or same order is open"
+
+
+def _doubt(sums: SplitArithmetic) -> str:
+    return (
+        "the ranks share files, which ranks that hold several samples a file, read all and keep a part, or share a model do too; "
+        f"counting does not say that nothing splits the data: {sums.reason}"
+    )
 
 
 def judge_double(evidence: Evidence) -> Verification:
