@@ -1,7 +1,7 @@
 """Packages whose public names win over submodules of the same name.
 
-``dk.observe.memory`` is the probe, although ``diag_kit/observe/memory.py`` is a module as well: importing a submodule binds it as an
-attribute of its package, which would hide the probe from then on. ``from diag_kit.observe.memory import Memory`` works as always.
+``dk.observe.memory`` is the probe, although ``diag_kit/observe/memory.py`` is a module as well: importing a submodule binds it
+as an attribute of its package, which would hide the probe. ``from diag_kit.observe.memory import Memory`` works as always.
 """
 
 from __future__ import annotations

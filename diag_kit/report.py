@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def report(inv: Investigation) -> dict[str, Any]:
     """``question``, ``about``, ``observations``, ``calculations``, ``findings`` (best first), ``verifications``,
-    ``resources`` (innocent, guilty, blind), ``not_understood``, ``version``. Superseded calculations are in it, with what superseded them named."""
+    ``resources`` (innocent, guilty, blind), ``not_understood``, ``version``. Superseded calculations are in it too.
+    """
     from diag_kit.hypothesize.exoneration import exoneration
 
     evidence = inv.evidence

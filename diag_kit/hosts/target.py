@@ -9,13 +9,17 @@ from diag_kit.hosts.protocol import Host
 
 def open_target(target: str) -> Host:
     """A folder of pasted outputs, a recording (shipped name or file), ``local``, or a host to connect to, in this order."""
-    from diag_kit import hosts
-    from diag_kit.hosts.recorded import shipped_recordings
+    from diag_kit.hosts.files import files
+    from diag_kit.hosts.recorded import replay, shipped_recordings
 
     if Path(target).is_dir():
-        return hosts.files(target)
+        return files(target)
     if target in shipped_recordings() or target.endswith(".diag.zip") or Path(target).is_file():
-        return hosts.replay(target)
+        return replay(target)
     if target == "local":
-        return hosts.local()
-    return hosts.connect(target)
+        from diag_kit.hosts.local import local
+
+        return local()
+    from diag_kit.hosts.connection import connect
+
+    return connect(target)

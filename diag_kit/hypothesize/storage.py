@@ -7,7 +7,7 @@ from diag_kit.hypothesize.cards import bytes_per_s, calculated_numbers, reason, 
 from diag_kit.hypothesize.catalogue import cause
 from diag_kit.hypothesize.resources import DISK_UTIL_PCT, DISK_WAIT_MS, Disks, data_mount, disks
 from diag_kit.hypothesize.waits import loader_share
-from diag_kit.records import HoursWon, Hypothesis, Reason, Status
+from diag_kit.records import HoursWon, Hypothesis, Reason, Status, Value
 
 
 def disk_sentence(seen: Disks, need_gb_per_s: float | None, network: bool | None) -> str:
@@ -69,15 +69,7 @@ def slow_storage(evidence: Evidence) -> Hypothesis:
         bad.append(reason(_guilt(seen), seen.id))
     if share is not None and status in (Status.SUPPORTED, Status.UNDECIDED):
         good.append(reason(share.says, share.id))
-    numbers = calculated_numbers(evidence, ("read_gb_per_s_needed",))
-    if seen is not None:
-        figures = {"disk_read_mb_per_s": seen.read_mb_per_s, "disk_wait_ms": seen.wait_ms, "disk_util_pct": seen.util_pct}
-        numbers |= {name: figure for name, figure in {**figures, "iowait_pct": seen.iowait_pct}.items() if figure is not None}
     alive = status in (Status.SUPPORTED, Status.UNDECIDED)
-    left = value(evidence, "remaining_hours") or value(evidence, "run_hours")
-    won = None
-    if alive and share is not None and left is not None:
-        won = HoursWon(0.0, left * share.share, "remaining hours x share of the step that waits for data", left)
     return Hypothesis(
         cause="io.slow_storage",
         title="The storage device cannot deliver the bytes needed",
@@ -85,11 +77,25 @@ def slow_storage(evidence: Evidence) -> Hypothesis:
         status=status,
         evidence_for=tuple(good),
         evidence_against=tuple(bad),
-        numbers=numbers,
-        hours_won=won,
+        numbers=_numbers(evidence, seen),
+        hours_won=_won(evidence, share.share) if alive and share is not None else None,
         fix="Stage the data on faster local storage, or read fewer and larger files." if alive else "",
         next_probe="bytes read per rank, rchar against read_bytes, read-only: inv.observe(dk.observe.rank_io())" if alive else "",
     )
+
+
+def _numbers(evidence: Evidence, seen: Disks | None) -> dict[str, Value]:
+    numbers = dict(calculated_numbers(evidence, ("read_gb_per_s_needed",)))
+    if seen is not None:
+        figures = {"disk_read_mb_per_s": seen.read_mb_per_s, "disk_wait_ms": seen.wait_ms, "disk_util_pct": seen.util_pct}
+        numbers |= {name: figure for name, figure in {**figures, "iowait_pct": seen.iowait_pct}.items() if figure is not None}
+    return numbers
+
+
+def _won(evidence: Evidence, waiting_share: float) -> HoursWon | None:
+    left = value(evidence, "remaining_hours") or value(evidence, "run_hours")
+    how = "remaining hours x share of the step that waits for data"
+    return None if left is None else HoursWon(0.0, left * waiting_share, how, left)
 
 
 def _guilt(seen: Disks) -> str:

@@ -111,5 +111,5 @@ def read_safely(asked: Probe, results: tuple[CommandResult, ...]) -> Parsed:
     try:
         return asked.read(results)
     except Exception as error:
-        why = f"diag_kit's own fault: {asked.name} could not read its output ({type(error).__name__}: {error}); the raw output is kept"
-        return Parsed(summary="not read", problems=(why,))
+        why = f"{asked.name} could not read its output ({type(error).__name__}: {error})"
+        return Parsed(summary="not read", problems=(f"diag_kit's own fault: {why}; the raw output is kept",))

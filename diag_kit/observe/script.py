@@ -20,8 +20,9 @@ from diag_kit.observe.process_dump import Process
 from diag_kit.observe.raw import frame
 from diag_kit.observe.remote_script import MAX_BYTES, SCRIPT
 from diag_kit.observe.script_loaders import Loader, find_loaders
-from diag_kit.observe.script_model import Program, unit
+from diag_kit.observe.script_model import Program
 from diag_kit.observe.script_traps import Seed, Trap, find_seeds, find_traps, printed_length
+from diag_kit.observe.script_tree import unit
 from diag_kit.observe.source import Sent, SentFile, job_arguments, read_sent
 from diag_kit.records import CommandResult, Cost, Fact, NotUnderstood, Parsed
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from diag_kit.observe.script_model import UNKNOWN, Program, Unit, called, keyword, short, written
+from diag_kit.observe.script_model import UNKNOWN, Program
 from diag_kit.observe.script_split import (
     ABSENT,
     PLAIN,
@@ -21,6 +21,7 @@ from diag_kit.observe.script_split import (
     sampler_part,
     wrapped_by,
 )
+from diag_kit.observe.script_tree import Unit, called, keyword, short, written
 
 _LOADER = re.compile(r"^\w*(?:Data[Ll]oader|WebLoader)$")
 _NOT_LOADERS = {"prepare_dataloader", "prepare_data_loader", "get_train_dataloader", "train_dataloader"}

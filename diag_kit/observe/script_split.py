@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from diag_kit.observe.script_model import UNKNOWN, Program, Unit, called, keyword, short, written
+from diag_kit.observe.script_model import UNKNOWN, Program
+from diag_kit.observe.script_tree import Unit, called, keyword, short, written
 
 RANK_AWARE, PLAIN, ABSENT, UNCLEAR = "rank-aware", "plain", "none", "unclear"
 

@@ -41,7 +41,8 @@ class Overlap:
     ``shared``: reads of one file by two ranks (or, without ranks, twice); ``together`` of them within ``together_s``.
     ``expected_independent`` / ``expected_together``: their means if each rank shuffles the whole by itself.
     ``together_quarters``: in how many quarters of the window such simultaneous reads begin: a validation that every rank runs
-    on the same files fills one or two. ``boundaries_needed``: the fewest epoch ends that could explain the shared reads of a split run. ``distinct``: files seen.
+    on the same files fills one or two. ``boundaries_needed``: the fewest epoch ends that could explain the shared reads of a
+    split run. ``distinct``: files seen.
     """
 
     window_s: float

@@ -69,7 +69,8 @@ def _says(seen: Overlap) -> str:
     how = "opens polled by rank" if seen.attributed else "opens of the folder"
     return (
         f"{seen.reads} {how} in {seen.window_s:.0f} s, {seen.distinct} different files, {seen.shared} read by a second rank or "
-        f"again ({seen.together} of them within {seen.together_s:.1f} s); independent orders predict {seen.expected_independent:.1f}"
+        f"again ({seen.together} of them within {seen.together_s:.1f} s); independent orders predict "
+        f"{seen.expected_independent:.1f}"
     )
 
 
@@ -157,8 +158,8 @@ def _simultaneous_share(evidence: Evidence, seen: list[Overlap], window_s: float
 def judge_duplicated(evidence: Evidence) -> Verification:
     """data.dup_no_sampler: every rank reads the whole dataset, in its own order.
 
-    Shared files confirm it only beside a count that says the same: several samples in a file, ranks that read all and keep a part,
-    and model-parallel ranks share files as well.
+    Shared files confirm it only beside a count that says the same: several samples in a file, ranks that read all
+    and keep a part, and model-parallel ranks share files as well.
     """
     reads, sums = read_window(evidence), split_arithmetic(evidence)
     status, why = _duplicated(reads, sums)
@@ -170,7 +171,8 @@ def _duplicated(reads: Reads, sums: SplitArithmetic) -> tuple[Status, str]:
     if reads.same_order:
         return Status.REFUTED, "the ranks read the same files at the same time"
     if reads.unsplit:
-        return (Status.CONFIRMED, "ranks read each other's files within an epoch") if counted else (Status.UNDECIDED, _doubt(sums))
+        why = "ranks read each other's files within an epoch"
+        return (Status.CONFIRMED, why) if counted else (Status.UNDECIDED, _doubt(sums))
     if reads.split or sums.verdict in SPLIT:
         return Status.REFUTED, "no rank reads what another reads" if reads.split else sums.reason
     if not counted:
@@ -219,7 +221,14 @@ def judge_double(evidence: Evidence) -> Verification:
         status = Status.CONFIRMED if sums.seen else Status.SUPPORTED
         return _verdict(DOUBLE, evidence, reads, sums, status, sums.reason)
     if reads.unsplit or reads.same_order or sums.verdict in (Split.NONE, Split.ONCE):
-        return _verdict(DOUBLE, evidence, reads, sums, Status.REFUTED, sums.reason if sums.verdict is not Split.CANNOT_TELL else "the ranks share files")
+        return _verdict(
+            DOUBLE,
+            evidence,
+            reads,
+            sums,
+            Status.REFUTED,
+            sums.reason if sums.verdict is not Split.CANNOT_TELL else "the ranks share files",
+        )
     return _verdict(DOUBLE, evidence, reads, sums, _open_status(reads, sums), sums.reason)
 
 
@@ -227,9 +236,7 @@ def _open_status(reads: Reads, sums: SplitArithmetic) -> Status:
     return Status.UNDECIDED if reads.overlaps or sums.ids else Status.NOT_TESTABLE
 
 
-def _verdict(
-    cause: str, evidence: Evidence, reads: Reads, sums: SplitArithmetic, status: Status, why: str
-) -> Verification:
+def _verdict(cause: str, evidence: Evidence, reads: Reads, sums: SplitArithmetic, status: Status, why: str) -> Verification:
     ranks = data_parallel(evidence).size
     return Verification(
         cause=cause,

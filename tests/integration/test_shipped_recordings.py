@@ -1,4 +1,4 @@
-"""The shipped recordings, diagnosed from the command line as a user would: the numbers and verdicts that the project stands for."""
+"""The shipped recordings, diagnosed as a user would: the numbers and verdicts that the project stands for."""
 
 from __future__ import annotations
 

@@ -21,16 +21,26 @@ from diag_kit.redaction import Redactor
 
 SOURCE = (
     "the published figures of the case: start-up lines of the log, 168 lines in 30 s, 748 lines after about 4.5 minutes, GPUs at "
-    "100 % and about 250 W, iostat at 0.04 % iowait and a few kB/s. The date is made up. Metric values, script, opened files, memory "
-    "and mounts were not published and are left out"
+    "100 % and about 250 W, iostat at 0.04 % iowait and a few kB/s. The date is made up. Metric values, script, opened files, "
+    "memory and mounts were not published and are left out"
 )
 START = datetime(2026, 1, 14, 22, 27, tzinfo=UTC)
 WINDOW = datetime(2026, 1, 14, 22, 31, tzinfo=UTC)
 LOG = "/data/eagle3/synth_100k/logs/train_4gpu.log"
-SCRIPT_ARGS = (
-    "--verifier-path /shared/kimi-k2.5-int4 --data-dir /data/eagle3/synth_100k/hidden_states --epochs 5 --lr 3e-5 "
-    "--max-seq-len 4096 --num-workers 4"
-).split()
+SCRIPT_ARGS = [
+    "--verifier-path",
+    "/shared/kimi-k2.5-int4",
+    "--data-dir",
+    "/data/eagle3/synth_100k/hidden_states",
+    "--epochs",
+    "5",
+    "--lr",
+    "3e-5",
+    "--max-seq-len",
+    "4096",
+    "--num-workers",
+    "4",
+]
 PYTHON = "/root/ml-env/bin/python3"
 FACT_LINES = "Total training|Train batches|Train files|Val files"
 WARM_UP_STEPS = 1772  # 1 % of 177,230
@@ -88,9 +98,18 @@ def processes() -> bytes:
     return ("\n".join(rows) + "\n").encode()
 
 
-def process(pid: int, parent: int, started_ticks: int, command: list[str], environment: dict[str, object], name: str = "python3") -> list[str]:
+def process(
+    pid: int, parent: int, started_ticks: int, command: list[str], environment: dict[str, object], name: str = "python3"
+) -> list[str]:
     stat = f"{pid} ({name}) S {parent} {pid} {pid} 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 {started_ticks} 0 0"
-    rows = [("stat", stat), ("cmd", "\x1f".join(command) + "\x1f"), ("Uid", "0"), ("exe", PYTHON), ("cwd", "/root"), ("root", "/")]
+    rows = [
+        ("stat", stat),
+        ("cmd", "\x1f".join(command) + "\x1f"),
+        ("Uid", "0"),
+        ("exe", PYTHON),
+        ("cwd", "/root"),
+        ("root", "/"),
+    ]
     rows += [("mnt", "mnt:[4026531841]")]
     rows += [("env", f"{name}={value}") for name, value in environment.items()]
     rows += [("libs", "libcuda,libnccl,libtorch_cpu,libtorch_cuda")] if environment else []
@@ -103,8 +122,9 @@ def process(pid: int, parent: int, started_ticks: int, command: list[str], envir
 
 def whole_log(text: bytes, kind: str, at: datetime) -> bytes:
     stamp = int(at.timestamp())
-    head = f"==diag_kit:host now={stamp} zone=+0000==\n==diag_kit:part file=0 kind={kind} offset=0 line=1 bytes={len(text)} size={len(text)} "
-    return f"{head}mtime={stamp}==\n".encode() + text + b"\n"
+    size = f"bytes={len(text)} size={len(text)} mtime={stamp}"
+    host = f"==diag_kit:host now={stamp} zone=+0000==\n"
+    return f"{host}==diag_kit:part file=0 kind={kind} offset=0 line=1 {size}==\n".encode() + text + b"\n"
 
 
 def growth() -> bytes:
@@ -117,7 +137,8 @@ def growth() -> bytes:
         now = round(42 * second / 30)
         text = steps(BEFORE + done, BEFORE + now)
         lines = (now - done) * 4
-        mark = f"==diag_kit:tick file=0 n={second} t={begin + second:.3f} appended={len(text)} lines={lines} event=none bytes={len(text)}==\n"
+        grown = f"appended={len(text)} lines={lines} event=none bytes={len(text)}"
+        mark = f"==diag_kit:tick file=0 n={second} t={begin + second:.3f} {grown}==\n"
         out += mark.encode() + text + b"\n"
         done = now
     return out

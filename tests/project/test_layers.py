@@ -10,7 +10,8 @@ from project_files import modules
 LAYERS = (
     ("errors",),
     ("records", "evidence", "progress"),
-    ("redaction", "redaction_patterns", "redaction_pseudonyms", "redaction_words"),
+    ("public_names",),
+    ("redaction", "redaction_patterns", "redaction_pseudonyms", "redaction_secrets", "redaction_spans", "redaction_words"),
     ("recording", "recording_archive", "recording_codec", "recording_tables"),
     ("hosts",),
     ("observe",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -188,7 +189,7 @@ def test_an_unreadable_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_large_files_are_cut_and_the_cut_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diag_kit.hosts.files.MAX_FILE_BYTES", 1000)
+    monkeypatch.setattr(sys.modules["diag_kit.hosts.files"], "MAX_FILE_BYTES", 1000)
     (tmp_path / "log.txt").write_text(LOG)
     host = files(tmp_path)
     assert (len(host.documents[0].data), host.documents[0].truncated) == (1000, True)
@@ -197,14 +198,14 @@ def test_large_files_are_cut_and_the_cut_is_said(tmp_path: Path, monkeypatch: py
 
 
 def test_all_files_together_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diag_kit.hosts.files.MAX_TOTAL_BYTES", 2500)
+    monkeypatch.setattr(sys.modules["diag_kit.hosts.files"], "MAX_TOTAL_BYTES", 2500)
     for number in range(4):
         (tmp_path / f"{number}.txt").write_text("x" * 1000)
     assert [len(each.data) for each in files(tmp_path).documents] == [1000, 1000, 500, 0]
 
 
 def test_many_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diag_kit.hosts.files.MAX_FILES", 5)
+    monkeypatch.setattr(sys.modules["diag_kit.hosts.files"], "MAX_FILES", 5)
     for number in range(9):
         (tmp_path / f"{number}.txt").write_text("x")
     host = files(tmp_path)

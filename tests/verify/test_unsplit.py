@@ -15,8 +15,8 @@ from diag_kit.records import Fact, Observation, Parsed, Status
 from diag_kit.verify.unsplit import judge_double, judge_duplicated, judge_same_order, window_needed_s
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parent.parent / "calculate")]
-from evidence_cases import START, Run  # noqa: E402
-from test_shared_reads import simulate  # noqa: E402
+from evidence_cases import START, Run
+from test_shared_reads import simulate
 
 OPEN = (Status.UNDECIDED, Status.NOT_TESTABLE)
 
@@ -38,7 +38,17 @@ def watched(run: Run, split: str, window_s: float = 15.0, caught: float = 0.5, f
 def lab(split: str, **changes: object) -> Run:
     """A small run with 380 files at 8 steps a second, its loader length printed as the loader has it."""
     length = {"none": 380, "same": 380, "once": 95, "twice": 24}[split]
-    run = Run(samples=380, length=length, total=length * 5, epochs=5, step_s=1 / 8, done=60, warm_up=None, rank_tags=True, batch_printed=True)
+    run = Run(
+        samples=380,
+        length=length,
+        total=length * 5,
+        epochs=5,
+        step_s=1 / 8,
+        done=60,
+        warm_up=None,
+        rank_tags=True,
+        batch_printed=True,
+    )
     return replace(run, **changes)
 
 
@@ -71,7 +81,10 @@ def test_a_split_run_is_never_called_unsplit_by_the_window(split, printed):
 
 def test_few_large_shards_opened_by_all_ranks_say_nothing():
     run = lab("once")
-    rows = [{"t": START + timedelta(seconds=s), "rank": s % 4, "pid": 1, "path": f"/data/{s % 8}.arrow", "via": "poll"} for s in range(40)]
+    rows = [
+        {"t": START + timedelta(seconds=s), "rank": s % 4, "pid": 1, "path": f"/data/{s % 8}.arrow", "via": "poll"}
+        for s in range(40)
+    ]
     table = pd.DataFrame(rows).astype({"rank": "Int64"})
     table["t"] = pd.to_datetime(table["t"], utc=True)
     shards = Observation("opened_files", {}, "", (), Parsed("opens", (), {"opens": table}), id="O20")
