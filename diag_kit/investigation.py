@@ -18,7 +18,7 @@ from diag_kit.errors import BadInput, Cancelled, DiagError, NothingToObserve, No
 from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
 from diag_kit.hosts.recorded import RecordedHost, RecordingHost, replay
-from diag_kit.hypothesize.catalogue import all_causes
+from diag_kit.hypothesize.catalogue import Cause, all_causes
 from diag_kit.hypothesize.ranking import rank
 from diag_kit.observe.probe import Probe, from_recording, observe, parameters_of
 from diag_kit.observe.told import Told
@@ -32,6 +32,7 @@ from diag_kit.records import (
     Note,
     Observation,
     Parsed,
+    Reason,
     Status,
     Value,
     Verification,
@@ -157,7 +158,15 @@ class Investigation:
 
     def calculate(self, *calculators: Calculator) -> tuple[Calculation, ...]:
         """Compute. A result that replaces a standing one of the same name supersedes it; an unchanged one is not repeated."""
-        return tuple(self._stand(made) for each in calculators for made in each.compute(self.evidence))
+        return tuple(self._stand(made) for each in calculators for made in self._compute(each))
+
+    def _compute(self, calculator: Calculator) -> tuple[Calculation, ...]:
+        """A fault in one calculator never hides the others."""
+        try:
+            return calculator.compute(self.evidence)
+        except Exception as error:
+            self.note(f"diag_kit's own fault: {calculator.name} could not be computed ({type(error).__name__}: {error})")
+            return ()
 
     def recalculate(self, id: str, **assumptions: Value) -> tuple[Calculation, ...]:
         """Compute card ``id`` again with other assumptions, then everything that depends on it. Returns what changed."""
@@ -185,7 +194,7 @@ class Investigation:
     def hypothesize(self) -> Findings:
         """Ask every rule of the catalogue what it makes of the evidence, and rank the answers."""
         evidence = self.evidence
-        found = rank([cause.rule(evidence) for cause in all_causes().values()])
+        found = rank([_ask_rule(cause, evidence) for cause in all_causes().values()])
         self._findings = Findings(self._restate(each) for each in found)
         return self._findings
 
@@ -331,6 +340,15 @@ class Investigation:
         from diag_kit.postmortem import write
 
         return write(self, path)
+
+
+def _ask_rule(cause: Cause, evidence: Evidence) -> Hypothesis:
+    """What the rule says; one that fails has judged nothing, and says so."""
+    try:
+        return cause.rule(evidence)
+    except Exception as error:
+        why = f"diag_kit's own fault: the rule failed ({type(error).__name__}: {error})"
+        return Hypothesis(cause.id, cause.title, why, Status.NOT_TESTABLE, evidence_against=(Reason(why),))
 
 
 def _with_id(entry: E, id: str) -> E:

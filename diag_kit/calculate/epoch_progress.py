@@ -72,6 +72,8 @@ def _by_slope(records: Records) -> EpochProgress | None:
     if not records.has("step") or records.step_restarts_per_epoch:
         return None
     rows = records.table[records.table["step"].notna() & records.table["epoch"].notna()]
+    if len(rows) < 2:
+        return None
     steps, epochs = rows["step"].astype("float64").to_numpy(), rows["epoch"].astype("float64").to_numpy()
     d_step, d_epoch = float(steps[-1] - steps[0]), float(epochs[-1] - epochs[0])
     if d_epoch <= 0 or d_step < 2:

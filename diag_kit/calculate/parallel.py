@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from diag_kit.calculate.inputs import Known, known, text_fact, tidy
+from diag_kit.calculate.inputs import Known, calculated, ids_of, known, number_of, text_fact, tidy
 from diag_kit.evidence import Evidence
 
 SHARED_DATA = ("tensor", "pipeline", "context", "sequence")
@@ -46,7 +46,12 @@ def world_size(evidence: Evidence, by_hand: float | None = None) -> Known:
     if sourced is not None:
         return Known("world_size", float(len(sourced[0])), "rank processes seen", (sourced[1],), "ranks")
     started = known(evidence, "started_ranks")
-    return Known("world_size", started.value, started.source, started.ids, "ranks", started.conflict)
+    if started.value is not None:
+        return Known("world_size", started.value, started.source, started.ids, "ranks", started.conflict)
+    printing = calculated(evidence, "printing_ranks")
+    if printing is not None and (number_of(printing) or 0) > 1:  # silent ranks may come on top; one printer says nothing
+        return Known("world_size", number_of(printing), "the ranks that print", ids_of(printing), "ranks")
+    return Known("world_size", None, "", (), "ranks")
 
 
 def data_parallel(evidence: Evidence, by_hand: float | None = None) -> DataParallel:

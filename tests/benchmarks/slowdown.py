@@ -73,11 +73,13 @@ def main() -> int:
             time.sleep(PAUSE_S)
         order.reverse()  # so that a drift does not favour one side
         ratios.append(times[True] / times[False])
-        print(f"without {times[False] * 1e3:.1f} ms a step, with {times[True] * 1e3:.1f} ms, ratio {ratios[-1]:.4f}", flush=True)
+        without_ms, with_ms = times[False] * 1e3, times[True] * 1e3
+        print(f"without {without_ms:.1f} ms a step, with {with_ms:.1f} ms, ratio {ratios[-1]:.4f}", flush=True)
     low, high = bootstrap(ratios)
     mean, cost = statistics.fmean(ratios), host.cost
     print(
-        f"slowdown {100 * (mean - 1):+.2f} % ({100 * (low - 1):+.2f} to {100 * (high - 1):+.2f}), {asked.pairs} pairs of {asked.block_s:.0f} s"
+        f"slowdown {100 * (mean - 1):+.2f} % ({100 * (low - 1):+.2f} to {100 * (high - 1):+.2f}), "
+        f"{asked.pairs} pairs of {asked.block_s:.0f} s"
     )
     print(f"the kit on the host: {cost.cpu_s:.2f} s of CPU in {asked.pairs} diagnoses, {cost.cpu_s / asked.pairs:.2f} s each")
     host.close()

@@ -76,13 +76,26 @@ def _batch_size(p: Phrase) -> Stated | None:
     return Stated("batch_size_per_rank", p.whole, "samples", 1)
 
 
+LAYOUT = {"data": "data", "dp": "data", "tensor": "tensor", "tp": "tensor", "pipeline": "pipeline", "pp": "pipeline",
+          "context": "context", "cp": "context", "sequence": "sequence", "sp": "sequence"}  # fmt: skip
+
+
+def _layout(p: Phrase) -> Stated | None:
+    """``tensor_parallel_size=4``, ``tensor-model-parallel-size 2``, ``dp_size: 8``: how the ranks are divided."""
+    kinds = [LAYOUT[word] for word in LAYOUT if word in p.words]
+    named = "parallel" in p.words or "parallelism" in p.words or bool(p.words & {"dp", "tp", "pp", "cp", "sp"})
+    if len(kinds) == 1 and named and p.has({"size", "degree", "dim"}) and p.whole is not None:
+        return Stated(f"{kinds[0]}_parallel_size", p.whole, "ranks")
+    return None
+
+
 def _world_size(p: Phrase) -> Stated | None:
     if not p.whole:
         return None
     if {"world", "size"} <= p.words:
         return Stated("world_size", p.whole, "ranks")
     counted = p.has(_NUMBER_OF, DEVICE) and p.lacks(SAMPLE, STEP, {"epoch", "per"})
-    if counted or p.has({"nproc"}) or {"data", "parallel", "size"} <= p.words or {"dp", "size"} <= p.words:
+    if counted or p.has({"nproc"}):
         return Stated("world_size", p.whole, "ranks", 1)
     return None
 
@@ -267,6 +280,7 @@ def _samples_after(p: Phrase, head: Sequence[str], near: set[str]) -> Stated | N
 RULES: tuple[Rule, ...] = (
     _accumulation,
     _batch_size,
+    _layout,
     _world_size,
     _workers,
     _sequence_length,

@@ -13,7 +13,7 @@ from diag_kit.observe.logs.pairs import Pair, find_dicts, text_pairs
 from diag_kit.records import Fact
 
 _HINT = re.compile(
-    r"running|initiali|sampl|exampl|file|row|image|data|loader|batch|epoch|step|iter|world|proc|gpu|rank|worker|accum|warm|\blr\b|learning"
+    r"running|initiali|sampl|exampl|file|row|image|data|loader|batch|epoch|step|iter|world|parallel|[tpcds]p_size|proc|gpu|rank|worker|accum|warm|\blr\b|learning"
     r"|seq|param|token|resum|continu|restor|log|print|train|length|len\(|record|version|split|size|items|member|speculators",
     re.IGNORECASE,
 )
