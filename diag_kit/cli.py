@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from diag_kit.records import Entry
 
 OK, COULD_NOT_OBSERVE, USAGE = 0, 1, 2
+WRITTEN = (".md", ".html", ".diag.zip", ".json")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def diagnose(asked: argparse.Namespace) -> int:
     """Diagnose a host, a recording or a folder of pasted outputs."""
+    if asked.out and not asked.out.endswith(WRITTEN):
+        raise BadInput(f"{asked.out} names no form that can be written", next_step=f"end it in one of {', '.join(WRITTEN)}")
     inv = _investigate(asked)
     if asked.json:
         from diag_kit.report import report

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 
+from diag_kit.errors import HostUnreachable
 from diag_kit.hosts.protocol import Host
 
 
@@ -22,4 +24,11 @@ def open_target(target: str) -> Host:
         return local()
     from diag_kit.hosts.connection import connect
 
-    return connect(target)
+    try:
+        return connect(target)
+    except HostUnreachable as error:
+        meant = get_close_matches(target, shipped_recordings(), n=1)
+        if not meant:
+            raise
+        step = f"{error.next_step}; or is the recording {meant[0]} meant?"
+        raise HostUnreachable(error.what, where=error.where, next_step=step) from None
