@@ -247,13 +247,37 @@ def _verdict(cause: str, evidence: Evidence, reads: Reads, sums: SplitArithmetic
             "same order on each rank": f"every file on all ranks at the same time; {_printed(evidence, 0)} batches",
             "split twice": f"no file on two ranks; {_printed(evidence, 2)} batches an epoch",
         },
-        measured=f"{reads.told}. By arithmetic: {sums.reason}.",
+        measured=f"{reads.told}. By arithmetic: {sums.reason}.{_bytes_read(evidence, sums)}{_sampler(evidence)}",
         verdict=status,
         reason=why,
         inputs=tuple(dict.fromkeys(each for each in (reads.id, *sums.ids) if each)),
         numbers=_numbers(reads, ranks),
         error_rates=ERROR_RATES if reads.overlaps else "arithmetic only: it is as sure as what the printed length means",
     )
+
+
+def _bytes_read(evidence: Evidence, sums: SplitArithmetic) -> str:
+    """Bytes that the ranks read a second, against what their samples hold: N times as much is reading all and keeping 1 in N."""
+    table = evidence.table("rank_io")
+    size, count = known(evidence, "dataset_bytes").value, known(evidence, "dataset_samples").value
+    rate, batch = number_of(calculated(evidence, "step_rate")), sums.batch.size.value
+    if table is None or not size or not count or not rate or not batch:
+        return ""
+    spans = [(rows["rchar"].iloc[-1] - rows["rchar"].iloc[0], (rows["t"].iloc[-1] - rows["t"].iloc[0]).total_seconds())
+             for _, rows in table.groupby("rank")]  # fmt: skip
+    per_s = [float(read) / seconds for read, seconds in spans if seconds > 0]
+    if not per_s:
+        return ""
+    ratio = (sum(per_s) / len(per_s)) / (rate * batch * size / count)
+    return f" Bytes: a rank reads {ratio:.2g} times what its own samples hold."
+
+
+def _sampler(evidence: Evidence) -> str:
+    found = evidence.fact("sampler_in_memory")
+    replicas = evidence.fact("sampler_num_replicas")
+    if found is None:
+        return ""
+    return f" In memory: {found.fact.value}" + (f" over {replicas.fact.value} ranks." if replicas else ".")
 
 
 def _printed(evidence: Evidence, times: int) -> str:
@@ -294,11 +318,14 @@ def window_needed_s(evidence: Evidence) -> float:
 
 
 def rungs(evidence: Evidence) -> tuple[Probe, ...]:
-    """Read-only first; the careful rung last (it runs only when the user agrees)."""
+    """Read-only first, each once; the careful rung last (it runs only when the user agrees)."""
     from diag_kit.observe.opened_files import OpenedFiles
+    from diag_kit.observe.rank_io import RankIo
+    from diag_kit.observe.stacks import Stacks
 
     seconds = round(window_needed_s(evidence))
-    return (OpenedFiles(seconds=seconds), OpenedFiles(seconds=5, careful=True))
+    counters = () if evidence.table("rank_io") is not None else (RankIo(seconds=3),)
+    return (OpenedFiles(seconds=seconds), *counters, OpenedFiles(seconds=5, careful=True), Stacks())
 
 
 TITLE = "files open per rank"
