@@ -48,7 +48,7 @@ def test_a_name_in_a_string_is_no_thread():
 
 
 def test_refused_and_missing():
-    refused = b"==diag_kit:rank_0_pid_7==\nPermission Denied: Try running again with elevated permissions by going 'sudo py-spy'\n"
+    refused = b"==diag_kit:rank_0_pid_7==\nPermission Denied: Try running again with elevated permissions by going sudo\n"
     assert "needs root or the right to trace" in read(refused).problems[0]
     assert "no py-spy on trainbox" in read(b"==diag_kit:missing==\n").problems[0]
 
