@@ -17,9 +17,9 @@ from diag_kit.records import Fact, Observation, Parsed, Status
 from diag_kit.verify.unsplit import judge_duplicated, judge_same_order
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parent.parent / "calculate")]
-from evidence_cases import START, Run  # noqa: E402
-from test_shared_reads import simulate  # noqa: E402
-from test_unsplit import lab, watched  # noqa: E402
+from evidence_cases import START, Run
+from test_shared_reads import simulate
+from test_unsplit import lab, watched
 
 BIG = Run(
     samples=4000, length=1000, total=5000, epochs=5, step_s=1 / 8, done=60, warm_up=None, rank_tags=True, batch_printed=True
