@@ -318,3 +318,15 @@ def test_buffered_output_is_called_bursty() -> None:
     assert facts(followed([1, 0, 0] * 10)).get("appends_bursty") is None
     steady = pd.DataFrame({"lines_total": pd.array(range(0, 310, 10), dtype="Int64")})
     assert is_bursty(steady) is False
+
+
+def test_the_log_that_the_user_names_counts_more_than_the_one_found():
+    from diag_kit.evidence import Evidence
+    from diag_kit.observe.logs.pieces import log_paths
+    from diag_kit.records import Fact, Observation, Parsed
+
+    def stated(probe: str, id: str, path: str) -> Observation:
+        return Observation(probe, {}, "", (), Parsed("", (Fact("log_path", path, probe),)), id=id)
+
+    known = Evidence((stated("told", "O1", "/runs/mine.log"), stated("training_jobs", "O2", "/runs/found.log")))
+    assert log_paths(None, known) == ("/runs/mine.log",)

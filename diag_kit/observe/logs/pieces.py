@@ -173,7 +173,9 @@ def log_paths(path: str | Sequence[str] | None, known: Evidence) -> tuple[str, .
             where="log_path",
             next_step="give it: --log PATH on the command line, path=... in a notebook; or observe training_jobs() first",
         )
-    newest = stated[-1].id
+    told = {seen.id for seen in known.observations if seen.probe == "told"}
+    by_user = [found for found in stated if found.id in told]
+    newest = (by_user or stated)[-1].id  # what the user names counts more than what was found
     return tuple(dict.fromkeys(str(found.fact.value) for found in stated if found.id == newest))
 
 
