@@ -48,6 +48,10 @@ _LETTER: dict[type, str] = {Observation: "O", Calculation: "C", Hypothesis: "H",
 _DECIDED = (Status.CONFIRMED, Status.REFUTED)
 
 
+QUESTION = "Why is this run slow?"
+"""What is asked where nobody said what."""
+
+
 class Findings(tuple[Hypothesis, ...]):
     """Hypotheses, best first."""
 
@@ -60,9 +64,10 @@ class Findings(tuple[Hypothesis, ...]):
 class Investigation:
     """One question about one host, and everything seen, computed, claimed and tested on the way to its answer."""
 
-    def __init__(self, host: Host, question: str = "Why is this run slow?") -> None:
-        self.question = question
+    def __init__(self, host: Host, question: str = "") -> None:
+        """``question`` not given: the one that the recording was made for, else "Why is this run slow?"."""
         self.host = host
+        self.question = question or (host.recording.question if isinstance(host, RecordedHost) else "") or QUESTION
         self.recorder = RecordingHost(host)
         self._entries: list[Entry] = []
         self._counts: dict[str, int] = {}
@@ -290,9 +295,7 @@ class Investigation:
 
     # -- keeping and showing -------------------------------------------------------------------------------------
 
-    def save(
-        self, path: str | Path, *, title: str = "", reconstructed_from: str = "", redactor: Redactor | None = None
-    ) -> Saved:
+    def save(self, path: str | Path, *, title: str = "", reconstructed_from: str = "", redactor: Redactor | None = None) -> Saved:
         """Save ledger and raw outputs as one redacted ``*.diag.zip``, atomically. The answer says what was replaced.
 
         ``reconstructed_from`` marks the recording as a reconstruction, wherever it is shown; a re-opened one keeps its mark.

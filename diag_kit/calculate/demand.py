@@ -10,6 +10,7 @@ from diag_kit.calculate.inputs import calculated, ids_of, known, number_of, para
 from diag_kit.calculate.rival_readings import HOUR_S, run_steps
 from diag_kit.calculate.split_arithmetic import split_arithmetic
 from diag_kit.evidence import Evidence
+from diag_kit.figures import figure
 from diag_kit.records import Calculation
 
 
@@ -47,7 +48,7 @@ class ReadNeed:
             )
             return (Calculation("read_gb_per_s_needed", formula, None, "GB/s", note=missing, **made),)
         each = size.value / count.value / 1e9
-        note = f"{each * 1000:.3g} MB a sample; ranks that read the same file twice are served by the page cache"
+        note = f"{figure(each * 1000)} MB a sample; ranks that read the same file twice are served by the page cache"
         return (
             Calculation(
                 "read_gb_per_s_needed", formula, each * per_s, "GB/s", interval=scaled(rate.interval if rate else None, each),
@@ -89,10 +90,10 @@ class OneGpu:
         if per_s and batch:
             single = alone.value * batch
             speedup = per_s / single
-            note = f"{ranks} ranks do {per_s:.3g} samples/s together, one GPU {single:.3g}"
+            note = f"{ranks} ranks do {figure(per_s)} samples/s together, one GPU {figure(single)}"
             if ranks and ranks > 1 and speedup < ranks / 2:
                 own, today = 1 / alone.value, number_of(evidence.calculation("step_time"))
-                note += f": a step takes {today:.3g} s against {own:.3g} s" if today else ""
+                note += f": a step takes {figure(today)} s against {figure(own)} s" if today else ""
                 note += "; this is a second fault, which a split of the data does not repair"
             found.append(
                 Calculation(

@@ -21,6 +21,7 @@ from diag_kit.calculate.metric_records import train_records
 from diag_kit.calculate.parallel import data_parallel, world_size
 from diag_kit.calculate.split_arithmetic import split_arithmetic
 from diag_kit.evidence import Evidence
+from diag_kit.figures import figure
 from diag_kit.records import Assumption, Calculation, Interval
 
 
@@ -118,7 +119,7 @@ class StepRate:
         if other is None or best.interval is None or other.interval is None:
             return best
         apart = best.interval.low > other.interval.high or other.interval.low > best.interval.high
-        says = f"two clocks {'disagree' if apart else 'agree'}: {other.note} give {other.value:.3g} steps/s"
+        says = f"two clocks {'disagree' if apart else 'agree'}: {other.note} give {figure(other.value)} steps/s"
         ids = tuple(dict.fromkeys([*best.ids, *other.ids]))
         return Rate(best.value, best.interval, best.formula, sentences(best.note, says), ids)
 

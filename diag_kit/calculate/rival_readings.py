@@ -22,6 +22,7 @@ from diag_kit.calculate.metric_records import train_records
 from diag_kit.calculate.parallel import data_parallel
 from diag_kit.calculate.split_arithmetic import Split, SplitArithmetic, split_arithmetic
 from diag_kit.evidence import Evidence
+from diag_kit.figures import figure
 from diag_kit.records import Assumption, Calculation, Interval
 
 HOUR_S = 3600.0
@@ -118,7 +119,7 @@ class Readings:
             note = sentences(note, "the rate of the lines is only known to be below its upper end")
         elif interval is not None:
             interval = inverse(Interval(interval.low / per_line, interval.high / per_line), count / HOUR_S)
-        seen = f"({line_rate.value:.3g} {line_rate.unit} / {tidy(per_line)})"
+        seen = f"({figure(line_rate.value)} {line_rate.unit} / {tidy(per_line)})"
         note = sentences(note, _decides(kind, ranks, arithmetic, counted))
         assumed = (steps.assumption, Assumption("printing_ranks", printers, "this reading", "ranks"))
         return Calculation(

@@ -26,6 +26,7 @@ from diag_kit.calculate.rates import StepRate
 from diag_kit.calculate.rival_readings import HOUR_S, run_steps
 from diag_kit.calculate.split_arithmetic import Split, SplitArithmetic, split_arithmetic
 from diag_kit.evidence import Evidence
+from diag_kit.figures import figure
 from diag_kit.records import Assumption, Calculation, Interval
 
 
@@ -134,7 +135,7 @@ def _hours(
     made: dict[str, Any],
 ) -> Calculation:
     if interval is not None and interval.low <= 0 and rate:
-        abstain, note = True, sentences(f"the rate is only known to be below {interval.high:.2g} steps/s", note)
+        abstain, note = True, sentences(f"the rate is only known to be below {figure(interval.high, 2)} steps/s", note)
     if count is None or not rate or abstain:
         return Calculation(name, formula, None, "h", note=note or "not known", **made)
     hours = count / rate / HOUR_S

@@ -12,6 +12,7 @@ from diag_kit.calculate.inputs import BY_HAND, calculated, ids_of, known, number
 from diag_kit.calculate.metric_records import Records, train_records
 from diag_kit.calculate.parallel import world_size
 from diag_kit.evidence import Evidence
+from diag_kit.figures import figure
 from diag_kit.records import Assumption, Calculation, Interval
 
 
@@ -100,8 +101,8 @@ class StepsDone:
         if rate is not None and rate.interval is not None and rate.interval.low > 0:
             interval = Interval(max(0.0, elapsed - done / rate.interval.low), elapsed - done / rate.interval.high)
         note = sentences(
-            f"{elapsed:.0f} s since the start, of which {stepping:.0f} s are {done:.0f} steps at {per_s:.3g} steps/s",
-            f"steps / time since the start would be {done / elapsed:.2g} steps/s: not the rate",
+            f"{elapsed:.0f} s since the start, of which {stepping:.0f} s are {done:.0f} steps at {figure(per_s)} steps/s",
+            f"steps / time since the start would be {figure(done / elapsed, 2)} steps/s: not the rate",
         )
         return Calculation("start_up_s", formula, value, "s", interval=interval, note=note, **made)
 

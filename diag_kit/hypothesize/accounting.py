@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from diag_kit.calculate.inputs import known
 from diag_kit.evidence import Evidence
+from diag_kit.figures import figure
 from diag_kit.hypothesize.cards import calculated_numbers, reason, value
 from diag_kit.hypothesize.catalogue import cause
 from diag_kit.records import HoursWon, Hypothesis, Reason, Status
@@ -40,7 +41,7 @@ def lines_times_ranks(evidence: Evidence) -> Hypothesis:
         status = Status.UNDECIDED
         claim = f"{printers:.0f} ranks print each step"
         if lines and steps:
-            claim += f": {lines:.3g} lines/s are {steps:.3g} steps/s"
+            claim += f": {figure(lines)} lines/s are {figure(steps)} steps/s"
         good.append(reason(made.note, made))
         mistaken = _who_counted_lines(evidence, lines, steps)
         if mistaken is not None:
@@ -66,10 +67,10 @@ def _who_counted_lines(evidence: Evidence, lines: float | None, steps: float | N
     """A stated rate or duration that fits lines taken for steps."""
     stated = known(evidence, "steps_per_s")
     if stated.value and lines and steps and abs(stated.value - lines) < 0.15 * lines and abs(stated.value - steps) > 0.3 * steps:
-        return reason(f"{stated.value:.3g} steps/s is stated ({stated.source}): that is lines/s", *stated.ids)
+        return reason(f"{figure(stated.value)} steps/s is stated ({stated.source}): that is lines/s", *stated.ids)
     expected, run = known(evidence, "expected_hours"), value(evidence, "run_hours")
     if expected.value and run and lines and steps:
         by_lines = run * steps / lines
         if abs(expected.value - by_lines) < 0.15 * by_lines:
-            return reason(f"{expected.value:.3g} h were expected ({expected.source}): lines taken for steps", *expected.ids)
+            return reason(f"{figure(expected.value)} h were expected ({expected.source}): lines taken for steps", *expected.ids)
     return None

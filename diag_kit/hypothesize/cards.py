@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from diag_kit.calculate.inputs import known, number_of, tidy
 from diag_kit.evidence import Evidence
+from diag_kit.figures import figure
 from diag_kit.records import Calculation, Reason, Value
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def mean(table: pd.DataFrame | None, column: str) -> float | None:
 def bytes_per_s(mb_per_s: float) -> str:
     """``3 kB/s``, ``1.2 MB/s``, ``0.70 GB/s``."""
     if mb_per_s >= 500:
-        return f"{mb_per_s / 1000:.2g} GB/s"
+        return f"{figure(mb_per_s / 1000, 2)} GB/s"
     if mb_per_s >= 1:
-        return f"{mb_per_s:.3g} MB/s"
-    return f"{mb_per_s * 1000:.2g} kB/s"
+        return f"{figure(mb_per_s)} MB/s"
+    return f"{figure(mb_per_s * 1000, 2)} kB/s"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from diag_kit.calculate.inputs import known
 from diag_kit.calculate.parallel import world_size
 from diag_kit.evidence import Evidence
+from diag_kit.figures import figure
 from diag_kit.hypothesize.cards import calculated_numbers, reason, value
 from diag_kit.hypothesize.catalogue import cause
 from diag_kit.hypothesize.resources import POWER_BUSY, gpus
@@ -52,11 +53,10 @@ def bound(evidence: Evidence) -> Hypothesis:
     bad: list[Reason] = []
     share = seconds / step if seconds and step else None
     if share is not None:
-        text = f"{seconds:.2g} s of sending in a step of {step:.2g} s: {share:.0%} if nothing overlaps, at {link.value:.3g} GB/s"
+        text = f"{figure(seconds, 2)} s of sending in a step of {figure(step, 2)} s: {share:.0%} if nothing overlaps"
+        text += f", at {figure(link.value)} GB/s"
         (good if share >= SHARE_LIMITS["TensorBoard plugin"] else bad).append(reason(text, comm, *link.ids))
-    elif sent:
-        bad.append(reason(f"{sent:.3g} GB are sent in a step; how long that takes needs the bandwidth of the link", comm))
-    else:
+    elif not sent:
         bad.append(Reason("the number of parameters is not known, so neither is what a step sends"))
     seen = gpus(evidence)
     low_power = seen is not None and seen.power_share is not None and seen.power_share < POWER_BUSY
@@ -73,7 +73,7 @@ def bound(evidence: Evidence) -> Hypothesis:
     return Hypothesis(
         cause="comm.bound",
         title="Communication dominates the step",
-        claim=_claim(status, world.value, share),
+        claim=_claim(status, world.value, share, sent),
         status=status,
         evidence_for=tuple(good),
         evidence_against=tuple(bad),
@@ -98,13 +98,15 @@ def _status(ranks: float | None, share: float | None, sent: float | None, low_po
     return Status.NOT_TESTABLE
 
 
-def _claim(status: Status, ranks: float | None, share: float | None) -> str:
+def _claim(status: Status, ranks: float | None, share: float | None, sent: float | None) -> str:
     if ranks == 1:
         return "one rank sends nothing"
     if status is Status.REFUTED:
         return "communication is a small part of the step"
     if status is Status.NOT_TESTABLE:
         return "what a step sends, and how fast the link is, is not known"
+    if share is None and sent:
+        return f"communication may dominate the step: {figure(sent)} GB are sent in one; the link's bandwidth decides"
     if share is None:
         return "communication may dominate the step; needs what a step sends and a bandwidth"
     return f"communication takes up to {share:.0%} of the step"

@@ -21,6 +21,7 @@ from diag_kit.records import HoursWon, Hypothesis, Reason, Status
 
 NEXT = 'files open per rank, read-only: inv.verify("{cause}")'
 SHARED_CLAIM = "each rank trains on the whole dataset (own or same order: undecided)"
+SAME_CLAIM = "or each rank trains on the whole dataset in the same order (not told apart from data.dup_no_sampler)"
 FIX = (
     "Split the loader by rank: a rank-aware batch sampler (speculators: MultipackDistributedBatchSamplerV2 with "
     "num_replicas=world size, rank=global rank), or torch's DistributedSampler. Traps: speculators' Trainer calls set_epoch only "
@@ -47,7 +48,7 @@ def _claim(case: ShardingCase, cause_id: str, status: Status) -> str:
         order = "all in the same order at the same time" if same else "each in its own order"
         return f"each rank trains on the whole dataset, {order}"
     if status is Status.SUPPORTED:
-        return SHARED_CLAIM
+        return SAME_CLAIM if same else SHARED_CLAIM
     if status is Status.UNDECIDED:
         return "whether the ranks share out the data is undecided"
     if case.arithmetic.verdict is Split.ONE_RANK:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from diag_kit.evidence import Evidence
+from diag_kit.figures import figure
 from diag_kit.hypothesize.cards import ids, mean, value
 from diag_kit.hypothesize.resources import POWER_BUSY, data_mount, disks, gpus
 from diag_kit.hypothesize.storage import disk_sentence
@@ -86,7 +87,7 @@ def _cpu(evidence: Evidence) -> Resource:
     if idle is None:
         return Resource("CPU", BLIND, "idle time was not read", "CPU", ids(card))
     busy = 100 - idle - iowait
-    text = f"{busy:.0f} % busy over all cores, {steal:.2g} % stolen"
+    text = f"{busy:.0f} % busy over all cores, {figure(steal, 2)} % stolen"
     guilty = busy >= CPU_BUSY_PCT or steal >= CPU_STEAL_PCT
     return Resource("CPU", GUILTY if guilty else INNOCENT, text, "one saturated core or quota", ids(card))
 
@@ -101,7 +102,7 @@ def _memory(evidence: Evidence) -> Resource:
         return Resource("memory", BLIND, "total or available memory was not read", "memory", ids(card))
     swap = float(row.get("swap_used_bytes") or 0)
     share = float(free) / float(total)
-    text = f"{share:.0%} of {float(total) / 1e9:.0f} GB available, {swap / 1e9:.2g} GB of swap used"
+    text = f"{share:.0%} of {float(total) / 1e9:.0f} GB available, {figure(swap / 1e9, 2)} GB of swap used"
     guilty = share < MEMORY_LEFT_SHARE
     return Resource("memory", GUILTY if guilty else INNOCENT, text, "limits of a container", ids(card))
 

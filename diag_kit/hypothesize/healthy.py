@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from diag_kit.calculate.split_arithmetic import Split
 from diag_kit.evidence import Evidence
+from diag_kit.figures import figure
 from diag_kit.hypothesize.cards import calculated_numbers, reason, value
 from diag_kit.hypothesize.catalogue import all_causes, cause
 from diag_kit.hypothesize.resources import POWER_BUSY, gpus
@@ -86,7 +87,7 @@ def _rate(evidence: Evidence, good: list[Reason], missing: list[Reason]) -> None
         missing.append(reason("the step rate is not known", made))
         return
     width = (made.interval.high - made.interval.low) / rate
-    text = f"{rate:.3g} steps/s ({made.interval.low:.3g}-{made.interval.high:.3g})"
+    text = f"{figure(rate)} steps/s ({figure(made.interval.low)}-{figure(made.interval.high)})"
     if width > MAX_WIDTH:
         missing.append(reason(f"{text}: not known well enough to call it steady", made))
     else:

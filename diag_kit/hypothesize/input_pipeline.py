@@ -51,7 +51,7 @@ def too_few_workers(evidence: Evidence) -> Hypothesis:
     if share is not None:
         (bad if share.innocent else good).insert(0, reason(share.says, share.id))
     else:
-        bad.append(Reason("the log does not say how long a step waits for data"))
+        bad.insert(0, Reason("the log does not say how long a step waits for data"))
     seen = gpus(evidence)
     if seen is not None and (seen.util_pct or 0) >= 90 and status in (Status.UNDECIDED, Status.NOT_TESTABLE):
         bad.append(reason("high GPU utilisation does not refute it: a rank that waits in a collective shows 100 %", seen.id))
@@ -89,7 +89,7 @@ def _claim(status: Status, share: LoaderShare | None, workers: Known) -> str:
         return f"a step waits {share.share:.0%} of its time for data"
     if status is Status.UNDECIDED and workers.value == 0:
         return "the data are loaded in the training process itself; how long a step waits for them was not seen"
-    return "whether a step waits for data cannot be seen from here"
+    return "the log does not say how long a step waits for data"
 
 
 def _workers_per_rank(evidence: Evidence) -> Known:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from diag_kit.evidence import Evidence
+from diag_kit.figures import figure
 from diag_kit.hypothesize.cards import bytes_per_s, calculated_numbers, reason, value
 from diag_kit.hypothesize.catalogue import cause
 from diag_kit.hypothesize.resources import DISK_UTIL_PCT, DISK_WAIT_MS, Disks, data_mount, disks
@@ -14,10 +15,10 @@ def disk_sentence(seen: Disks, need_gb_per_s: float | None, network: bool | None
     """``local disks, this window: 3 kB/s, 0.04 % iowait; 0.69 GB/s needed: from the page cache or an unseen mount``."""
     text = f"local disks, this window: {bytes_per_s(seen.read_mb_per_s)} read"
     if seen.iowait_pct is not None:
-        text += f", {seen.iowait_pct:.2g} % iowait"
+        text += f", {figure(seen.iowait_pct, 2)} % iowait"
     if need_gb_per_s is None:
         return text
-    text += f"; {need_gb_per_s:.2g} GB/s needed"
+    text += f"; {figure(need_gb_per_s, 2)} GB/s needed"
     if seen.read_mb_per_s / 1000 < 0.5 * need_gb_per_s:
         text += ": the bytes come from the page cache" + ("" if network is False else " or from a mount that it cannot see")
     return text
@@ -101,9 +102,9 @@ def _won(evidence: Evidence, waiting_share: float) -> HoursWon | None:
 def _guilt(seen: Disks) -> str:
     parts = [f"{bytes_per_s(seen.read_mb_per_s)} read"]
     if seen.wait_ms is not None:
-        parts.append(f"{seen.wait_ms:.3g} ms a request (limit {DISK_WAIT_MS:.0f})")
+        parts.append(f"{figure(seen.wait_ms)} ms a request (limit {DISK_WAIT_MS:.0f})")
     if seen.util_pct is not None:
         parts.append(f"busy {seen.util_pct:.0f} % (limit {DISK_UTIL_PCT:.0f})")
     if seen.iowait_pct is not None:
-        parts.append(f"iowait {seen.iowait_pct:.2g} %")
+        parts.append(f"iowait {figure(seen.iowait_pct, 2)} %")
     return f"local disks, this window: {', '.join(parts)}"

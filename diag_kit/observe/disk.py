@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from diag_kit.evidence import Evidence
+from diag_kit.figures import figure
 from diag_kit.hosts.protocol import Host
 from diag_kit.observe.disk_counters import read_samples
 from diag_kit.observe.disk_json import read_json
@@ -263,7 +264,7 @@ def _summary(gathered: _Gathered, disk: pd.DataFrame, numbers: Mapping[str, floa
         return gathered.problems[0] if gathered.problems else "nothing was read"
     pieces = []
     if "read" in numbers:
-        pieces.append(f"read {numbers['read']:.3g} MB/s, write {numbers.get('write', 0.0):.3g} MB/s")
+        pieces.append(f"read {figure(numbers['read'])} MB/s, write {figure(numbers.get('write', 0.0))} MB/s")
     if "iowait" in numbers:
         pieces.append(f"{numbers['iowait']:.2f} % iowait")
     busy = disk.groupby("device")["util_pct"].mean().dropna()

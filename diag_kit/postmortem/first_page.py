@@ -11,6 +11,7 @@ from diag_kit.postmortem.document import (
     Section,
     Table,
     code,
+    joined,
     line,
     mark,
     strong,
@@ -114,18 +115,37 @@ def _impact(ledger: Ledger) -> tuple[Block, ...]:
         items.append(line(strong("The run as it goes: "), whole, ", ", ledger.cite(run.id)))
     else:
         items.append(line(strong("The run as it goes: "), "not known: no projection stands in this record"))
-    for finding in ledger.with_status(Status.CONFIRMED, Status.SUPPORTED):
-        won = finding.hypothesis.hours_won
+    for rivals in by_same_hours(ledger.with_status(Status.CONFIRMED, Status.SUPPORTED)):
+        won = rivals[0].hypothesis.hours_won
         if won is not None:
-            claimed = claimed_line(finding.hypothesis, ranks)
+            claimed = claimed_line(rivals[0].hypothesis, ranks)
             how = f" ({won.how})" if won.how else ""
-            items.append(line(strong("Of this avoidable, as claimed: "), claimed, ", ", code(finding.hypothesis.cause), how))
+            items.append(line(strong("Of this avoidable, as claimed: "), claimed, ", ", _causes(rivals), how))
     note = "These hours are projected for the whole run if nothing changes; they are not hours already spent."
     if ranks is not None:
         gpu = ", one GPU each" if ranks.unit == "GPU-hours" else "; no GPU was seen"
         note += f" {ranks.unit[0].upper()}{ranks.unit[1:]} are hours x {counted(ranks.count, 'rank')}{gpu} ({ranks.source})."
         note += "".join(f" Beware: {name} says {count}." for name, count in ranks.others)
     return (Bullets(tuple(items)), Paragraph(line(note)))
+
+
+def by_same_hours(findings: tuple[Finding, ...]) -> list[list[Finding]]:
+    """Rivals that would win the very same hours, together: they are won once, whichever of them holds."""
+    groups: list[list[Finding]] = []
+    for finding in findings:
+        won = finding.hypothesis.hours_won
+        same = next((g for g in groups if won is not None and won.high > 0 and g[0].hypothesis.hours_won == won), None)
+        if same is None:
+            groups.append([finding])
+        else:
+            same.append(finding)
+    return groups
+
+
+def _causes(rivals: list[Finding]) -> Line:
+    """``data.dup_no_sampler or data.same_order (the same hours, won once)``."""
+    named = joined((line(code(each.hypothesis.cause)) for each in rivals), " or ")
+    return line(named, " (the same hours, won once)") if len(rivals) > 1 else named
 
 
 def _done(ledger: Ledger) -> Bullets:
@@ -138,9 +158,9 @@ def _done(ledger: Ledger) -> Bullets:
         tests = counted(len(ledger.verifications), "deciding test")
         items.append(line(f"{counted(len(ledger.findings), 'possible cause')} weighed, {tests} judged."))
     fixes = [each for each in ledger.with_status(Status.CONFIRMED, Status.SUPPORTED) if each.hypothesis.fix]
-    items += [
-        line("Fix proposed for ", code(each.hypothesis.cause), f": {first_sentence(each.hypothesis.fix)}") for each in fixes
-    ]
+    for fix in dict.fromkeys(each.hypothesis.fix for each in fixes):
+        causes = joined((line(code(each.hypothesis.cause)) for each in fixes if each.hypothesis.fix == fix), ", ")
+        items.append(line("Fix proposed for ", causes, f": {first_sentence(fix)}"))
     return Bullets(tuple(items))
 
 
@@ -157,12 +177,12 @@ def _observed(ledger: Ledger) -> Line:
 
 def _won(ledger: Ledger) -> tuple[Block, ...]:
     rows: list[tuple[Line, ...]] = []
-    for finding in ledger.with_status(Status.CONFIRMED, Status.SUPPORTED):
-        if finding.hypothesis.hours_won is None:
+    for rivals in by_same_hours(ledger.with_status(Status.CONFIRMED, Status.SUPPORTED)):
+        if rivals[0].hypothesis.hours_won is None:
             continue
-        measured = realised(ledger, finding)
+        measured = next((found for each in rivals if (found := realised(ledger, each))), None)
         after = line(measured[0], ", ", ledger.cite(measured[1])) if measured else line("not measured yet")
-        rows.append((line(code(finding.hypothesis.cause)), claimed_line(finding.hypothesis, ranks_of(ledger)), after))
+        rows.append((_causes(rivals), claimed_line(rivals[0].hypothesis, ranks_of(ledger)), after))
     if not rows:
         return (Paragraph(line("Nothing is claimed, and nothing was measured: no cause with an estimate of its hours stands.")),)
     return (Table(("cause", "claimed", "realised"), tuple(rows)),)

@@ -244,7 +244,7 @@ def verification_card(tested: Verification, prefix: str = "") -> Markup:
         id=tested.id,
         badge=badge(tested.verdict),
         test=tested.test,
-        measured=brief(tested.measured),
+        measured=brief(tested.reason or tested.measured),
     )
     return card(head, verification_body(tested, prefix), f"{prefix}{tested.id}", TONE[tested.verdict])
 

@@ -10,17 +10,11 @@ import math
 import unicodedata
 from datetime import UTC, datetime
 
+from diag_kit.figures import decimals
 from diag_kit.records import Calculation, HoursWon, Hypothesis, Interval, Status, Value
 
 UNKNOWN = "not known"
 _COUNTS = {"", "steps", "samples", "ranks", "lines", "files", "rows"}
-
-
-def decimals(value: float, digits: int = 3) -> int:
-    """Decimal places that show ``digits`` significant digits of ``value``; 0 for large ones."""
-    if value == 0 or not math.isfinite(value):
-        return 0
-    return max(0, digits - 1 - math.floor(math.log10(abs(value))))
 
 
 def number(value: Value, digits: int = 3, places: int | None = None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from diag_kit.evidence import Evidence
 from diag_kit.progress import NextProbe
 from diag_kit.records import Cost
 
@@ -13,11 +14,13 @@ _COST = {Cost.READ_ONLY: "read-only", Cost.CAREFUL: "careful: asks first", Cost.
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A next probe. ``run`` is the line for a cell; empty when the kit does not run it: ``by_hand`` then says what to do."""
+    """A next probe. ``run`` is the line for a cell; empty when the kit does not run it: ``by_hand`` then says what to do, and
+    ``instead`` stands where the cost would."""
 
     probe: NextProbe
     run: str
     by_hand: str
+    instead: str = "for you to find out"
 
     @property
     def cause(self) -> str:
@@ -30,14 +33,21 @@ class Offer:
     @property
     def line(self) -> str:
         """``files open per rank, 10 s, read-only``."""
-        seconds = f"{self.probe.budget_s:.0f} s, " if self.probe.budget_s and self.run else ""
-        return f"{self.probe.title}, {seconds}{_COST[self.probe.cost] if self.run else 'for you to find out'}"
+        if not self.run:
+            return f"{self.probe.title}, {self.instead}"
+        seconds = f"{self.probe.budget_s:.0f} s, " if self.probe.budget_s else ""
+        return f"{self.probe.title}, {seconds}{_COST[self.probe.cost]}"
 
 
-def offer(probe: NextProbe, host_kind: str = "") -> Offer:
-    """``host_kind`` "files": nothing can be run on a folder of pasted outputs, but one more output can be put there."""
+def offer(probe: NextProbe, host_kind: str = "", absent: frozenset[str] = frozenset(), evidence: Evidence | None = None) -> Offer:
+    """``host_kind`` "files": nothing can be run on a folder of pasted outputs, but one more output can be put there.
+
+    ``absent``: probes that this recording was asked for in vain; what needs them can be run on the live host only.
+    """
     if host_kind == "files":
         return Offer(probe, "", _paste(probe))
+    if absent and _needed(probe, evidence or Evidence()) & absent:
+        return Offer(probe, "", f"on the live host {_run(probe)}", "not in this recording")
     return Offer(probe, _run(probe), f"by hand, the kit does not do this: {probe.what_it_decides}".rstrip(": "))
 
 
@@ -51,6 +61,16 @@ def _run(probe: NextProbe) -> str:
     if probe.cause not in all_tests():
         return ""
     return f'inv.verify("{probe.cause}"{", careful=True" if probe.cost is Cost.CAREFUL else ""})'
+
+
+def _needed(probe: NextProbe, evidence: Evidence) -> set[str]:
+    """The read-only probes behind an offer."""
+    from diag_kit.verify.decide import all_tests
+
+    if probe.probe:
+        return {probe.probe}
+    test = all_tests().get(probe.cause)
+    return {each.name for each in test.probes(evidence) if each.cost is probe.cost} if test else set()
 
 
 def _paste(probe: NextProbe) -> str:

@@ -94,6 +94,15 @@ class Summary:
     notes: tuple[Note, ...]
     redactions: Mapping[str, int]
 
+    def same_hours_as(self, found: Hypothesis) -> int | None:
+        """The place (from 1) of an earlier finding that wins the very same hours: won once, whichever of the two holds."""
+        for place, earlier in enumerate(self.findings, 1):
+            if earlier is found:
+                return None
+            if found.hours_won is not None and found.hours_won.high > 0 and earlier.hours_won == found.hours_won:
+                return place
+        return None
+
     @property
     def best(self) -> Hypothesis | None:
         return self.findings[0] if self.findings else None
@@ -130,8 +139,11 @@ def summarise(inv: Investigation) -> Summary:
 
 
 def _offers(inv: Investigation) -> tuple[Offer, ...]:
+    if not inv.findings:
+        return ()
     kind = getattr(inv.host, "kind", "")
-    return tuple(offer(probe, kind) for probe in inv.next_probes()) if inv.findings else ()
+    absent = frozenset(seen.probe for seen in inv.evidence.observations if not_recorded(seen))
+    return tuple(offer(probe, kind, absent, inv.evidence) for probe in inv.next_probes())
 
 
 def is_fault(cause: str) -> bool:
@@ -162,9 +174,18 @@ def blind_spots(evidence: Evidence, findings: tuple[Hypothesis, ...]) -> tuple[R
         if each.status is Status.NOT_TESTABLE
     ]
     newest = {seen.probe: seen for seen in evidence.observations}
-    for seen in newest.values():
+    absent = [seen for seen in newest.values() if not_recorded(seen)]
+    if absent:
+        names = ", ".join(label(seen.probe) for seen in absent)
+        spots.append(Reason(f"not in this recording: {names}", tuple(seen.id for seen in absent if seen.id)))
+    for seen in (each for each in newest.values() if not not_recorded(each)):
         spots += [Reason(f"{seen.probe}: {one_line(what)}", (seen.id,) if seen.id else ()) for what in seen.parsed.problems]
     return tuple(spots)
+
+
+def not_recorded(seen: Observation) -> bool:
+    """Whether a recording was asked for something that it does not hold."""
+    return any(what.startswith(f"{seen.probe} was not recorded here") for what in seen.parsed.problems)
 
 
 def one_line(problem: str) -> str:

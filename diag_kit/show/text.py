@@ -44,7 +44,8 @@ def _head(told: Summary, width: int) -> list[str]:
 
 def _finding(place: int, found: Hypothesis, told: Summary, width: int, said: dict[str, int]) -> list[str]:
     """``said``: the sentences printed so far and under which finding; rivals share much, and nothing is printed twice."""
-    won = won_line(found)
+    same = told.same_hours_as(found)
+    won = f"the same hours as {same}" if same else won_line(found)
     head = f"{place:<2} {found.status:<10} "
     what = f"{visible(found.claim or found.title, 400)} [{visible(found.cause, 60)}]"
     claim = textwrap.wrap(what, max(30, width - len(head) - len(won) - 2))
@@ -59,7 +60,7 @@ def _finding(place: int, found: Hypothesis, told: Summary, width: int, said: dic
         *(("against", _with_ids(each)) for each in against),
         ("decides", _decides(found, told)),
         ("hours", visible(how, 400)),
-        ("fix", visible(found.fix, 1200)),
+        *_fix(found),
     ):
         if text in said and name != "against":
             again.append(said[text])
@@ -68,8 +69,19 @@ def _finding(place: int, found: Hypothesis, told: Summary, width: int, said: dic
         if text:
             said[text] = place
     if again:
-        lines += _row("     also", f"{len(again)} more sentences as under {', '.join(map(str, sorted(set(again))))}", width)
+        more = f"{len(again)} more sentence{'s' if len(again) > 1 else ''}"
+        lines += _row("     also", f"{more} as under {', '.join(map(str, sorted(set(again))))}", width)
     return lines
+
+
+def _fix(found: Hypothesis) -> tuple[tuple[str, str], ...]:
+    """The repair, and its traps on their own; what the evidence has said already is not said again."""
+    said = " ".join(each.text for each in found.evidence_for)
+    fix, _, traps = found.fix.partition(" Traps: ")
+    traps, _, rest = traps.partition(" Not the whole answer: ")
+    if rest and rest.rstrip(".") not in said:
+        traps = f"{traps} Not the whole answer: {rest}"
+    return ("fix", visible(fix, 600)), ("traps", visible(traps, 800))
 
 
 def _decides(found: Hypothesis, told: Summary) -> str:

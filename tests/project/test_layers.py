@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from project_files import modules
 
 LAYERS = (
-    ("errors",),
+    (
+        "errors",
+        "figures",
+    ),
     ("records", "evidence", "progress"),
     ("public_names",),
     ("redaction", "redaction_patterns", "redaction_pseudonyms", "redaction_secrets", "redaction_spans", "redaction_words"),

@@ -10,6 +10,7 @@ from typing import ClassVar
 import pandas as pd
 
 from diag_kit.evidence import Evidence
+from diag_kit.figures import figure
 from diag_kit.hosts.protocol import Host
 from diag_kit.observe.logs.follow_script import FOLLOW_SCRIPT
 from diag_kit.observe.logs.pieces import Part, Piece, asked_files, log_paths, parts, problem_sentence
@@ -228,7 +229,7 @@ def _remarks(followed: Sequence[_Followed], window: pd.DataFrame) -> list[str]:
             network = log.fstype.lower().startswith(_NETWORK)
             late = "; it is on a network file system, which may show growth late" if network else ""
             said.append(
-                f"{log.name}: nothing was appended in {_seconds(window):.3g} s: finished, hung, or buffered{late}; "
+                f"{log.name}: nothing was appended in {figure(_seconds(window))} s: finished, hung, or buffered{late}; "
                 "look at the processes, or follow it for longer"
             )
         if "truncated" in events:
