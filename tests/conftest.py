@@ -15,16 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import find_program, how_to_install, in_ci
+from programs import find_program, how_to_install, missing
 from real_sshd import Sshd, have_namespaces
-
-
-def missing(what: str, how: str) -> None:
-    """Skip by name; under CI=true fail instead."""
-    message = f"{what} is missing: {how}"
-    if in_ci():
-        pytest.fail(message, pytrace=False)
-    pytest.skip(message)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

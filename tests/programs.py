@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 
+import pytest
+
 PROGRAMS: dict[str, tuple[tuple[str, ...], str]] = {
     # name in a `needs` mark: (names it goes by, Debian package)
     "sshd": (("sshd",), "openssh-server"),
@@ -36,3 +38,11 @@ def how_to_install(name: str) -> str:
 def in_ci() -> bool:
     """Under CI=true nothing may be skipped because something is missing."""
     return os.environ.get("CI", "").lower() in ("true", "1")
+
+
+def missing(what: str, how: str) -> None:
+    """Skip by name; under CI=true fail instead."""
+    message = f"{what} is missing: {how}"
+    if in_ci():
+        pytest.fail(message, pytrace=False)
+    pytest.skip(message)

@@ -119,7 +119,7 @@ class Readings:
             note = sentences(note, "the rate of the lines is only known to be below its upper end")
         elif interval is not None:
             interval = inverse(Interval(interval.low / per_line, interval.high / per_line), count / HOUR_S)
-        seen = f"({figure(line_rate.value)} {line_rate.unit} / {tidy(per_line)})"
+        seen = f"({figure(rate * per_line)} {line_rate.unit} / {tidy(per_line)})"
         note = sentences(note, _decides(kind, ranks, arithmetic, counted))
         assumed = (steps.assumption, Assumption("printing_ranks", printers, "this reading", "ranks"))
         return Calculation(

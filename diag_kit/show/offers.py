@@ -39,14 +39,16 @@ class Offer:
         return f"{self.probe.title}, {seconds}{_COST[self.probe.cost]}"
 
 
-def offer(probe: NextProbe, host_kind: str = "", absent: frozenset[str] = frozenset(), evidence: Evidence | None = None) -> Offer:
+def offer(
+    probe: NextProbe, host_kind: str = "", held: frozenset[str] | None = None, evidence: Evidence | None = None
+) -> Offer:
     """``host_kind`` "files": nothing can be run on a folder of pasted outputs, but one more output can be put there.
 
-    ``absent``: probes that this recording was asked for in vain; what needs them can be run on the live host only.
+    ``held``: the probes that a recording holds; what needs another can be run on the live host only.
     """
     if host_kind == "files":
         return Offer(probe, "", _paste(probe))
-    if absent and _needed(probe, evidence or Evidence()) & absent:
+    if held is not None and _run(probe) and not _needed(probe, evidence or Evidence()) <= held:
         return Offer(probe, "", f"on the live host {_run(probe)}", "not in this recording")
     return Offer(probe, _run(probe), f"by hand, the kit does not do this: {probe.what_it_decides}".rstrip(": "))
 

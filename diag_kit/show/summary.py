@@ -142,8 +142,9 @@ def _offers(inv: Investigation) -> tuple[Offer, ...]:
     if not inv.findings:
         return ()
     kind = getattr(inv.host, "kind", "")
-    absent = frozenset(seen.probe for seen in inv.evidence.observations if not_recorded(seen))
-    return tuple(offer(probe, kind, absent, inv.evidence) for probe in inv.next_probes())
+    recording = getattr(inv.host, "recording", None)
+    held = frozenset(e.probe for e in recording.entries if isinstance(e, Observation)) if recording is not None else None
+    return tuple(offer(probe, kind, held or None, inv.evidence) for probe in inv.next_probes())
 
 
 def is_fault(cause: str) -> bool:
