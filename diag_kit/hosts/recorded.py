@@ -185,7 +185,10 @@ def replay(name_or_path: str | Path, pace: Literal["instant", "recorded"] = "ins
             f"there is no recording called {text[:200]!r}",
             next_step=f"give a path, or one of: {', '.join(shipped_recordings()) or 'none is shipped'}",
         )
-    return RecordedHost(open_recording(path), path.name.removesuffix(SUFFIX), pace)
+    recording = open_recording(path)
+    stem = path.name.removesuffix(SUFFIX)
+    of = ", ".join(host for host in recording.hosts[:3] if host != stem)
+    return RecordedHost(recording, f"{of} in {stem}" if of else stem, pace)
 
 
 def _is_file(path: Path) -> bool:

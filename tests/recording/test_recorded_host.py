@@ -180,7 +180,7 @@ def test_waiting_ends_when_stopped() -> None:
 def test_a_path_a_shipped_name_and_neither(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved = save(tmp_path / "mine.diag.zip", Recording(provenance="reconstruction", title="A case", extra=(result(),)))
     host = replay(saved.path)
-    assert (host.name, host.kind, host.about) == ("mine", "recorded", "recorded (reconstruction)")
+    assert (host.name, host.kind, host.about) == ("host1 in mine", "recorded", "recorded (reconstruction)")
     assert isinstance(host, Host)
     assert replay(str(saved.path)).run("uptime").text == "ok\n"
     monkeypatch.setattr("diag_kit.hosts.recorded.shipped_recordings", lambda: ("one", "two"))
