@@ -88,22 +88,34 @@ def from_recording(asked: Probe, recorded: Iterable[Entry], turn: int = 0) -> Ob
 
     Commands change between versions of the kit; the raw results that a card rests on stay with the card.
     """
-    same = [entry for entry in recorded if isinstance(entry, Observation) and entry.results and _same(asked, entry)]
+    observed = (entry for entry in recorded if isinstance(entry, Observation))
+    held = [(entry, then) for entry in observed if (then := _asked_then(asked, entry)) is not None]
+    same = [each for each in held if each[1] == asked] or [each for each in held if _but_for_the_window(each[1], asked)]
     if not same:
         return None
-    results = same[min(turn, len(same) - 1)].results
-    return Observation(
-        asked.name, parameters_of(asked), asked.equivalent, results, read_safely(asked, results), asked.cost
-    )
+    entry, then = same[min(turn, len(same) - 1)]
+    parsed = read_safely(then, entry.results)
+    return Observation(asked.name, parameters_of(then), asked.equivalent, entry.results, parsed, asked.cost)
 
 
-def _same(asked: Probe, entry: Observation) -> bool:
-    if entry.probe != asked.name:
-        return False
+WINDOW = frozenset({"seconds", "interval_s"})
+"""Parameters that say how long and how often was looked: a recording answers with the window that it holds, and says which."""
+
+
+def _asked_then(asked: Probe, entry: Observation) -> Probe | None:
+    """The probe as it was asked for that entry; None if the entry is of another probe, holds nothing, or is too old to say."""
+    if entry.probe != asked.name or not entry.results:
+        return None
     try:
-        return type(asked)(**entry.parameters) == asked
+        then: Probe = type(asked)(**entry.parameters)
     except TypeError:
-        return False
+        return None
+    return then
+
+
+def _but_for_the_window(then: Probe, asked: Probe) -> bool:
+    old, new = parameters_of(then), parameters_of(asked)
+    return {n: v for n, v in old.items() if n not in WINDOW} == {n: v for n, v in new.items() if n not in WINDOW}
 
 
 def read_safely(asked: Probe, results: tuple[CommandResult, ...]) -> Parsed:

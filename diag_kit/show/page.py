@@ -89,13 +89,15 @@ def answer(told: Summary) -> Markup:
 
 def _rivals(told: Summary) -> Markup:
     others = [
-        fill("{badge} {title}{won}", badge=badge(each.status), title=visible(each.title, 120), won=_won(each))
+        fill("{badge} {title}{won}", badge=badge(each.status), title=visible(each.title, 120), won=_won(each, told))
         for each in told.findings[1:4]
     ]
     return fill('<div style="margin-top:3px">then: {others}</div>', others=join(others, " &nbsp; ")) if others else EMPTY
 
 
-def _won(found: Hypothesis) -> str:
+def _won(found: Hypothesis, told: Summary) -> str:
+    if told.same_hours_as(found):
+        return " (the same hours)"
     return f" ({wins(found)})" if found.hours_won else ""
 
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+import diag_kit as dk
 from diag_kit.cli import main
 
 
@@ -77,3 +78,13 @@ def test_a_split_run_wins_no_hours_and_is_not_called_unsplit(capsys):
     report = diagnose(capsys, "sharded-two-gpus")
     states = {each["cause"]: each["status"] for each in report["findings"]}
     assert states["data.dup_no_sampler"] == states["data.same_order"] == "refuted"
+
+
+def test_a_recording_answers_with_the_window_that_it_holds() -> None:
+    """The board's Run button asks for another number of seconds than was recorded; a different question stays refused."""
+    inv = dk.Investigation(dk.replay("unsharded-two-gpus"))
+    inv.observe(dk.observe.training_jobs())
+    seen = inv.observe(dk.observe.opened_files(seconds=6))
+    assert seen.ok
+    assert seen.parameters["seconds"] == 8
+    assert not inv.observe(dk.observe.grep_count("no such pattern")).ok
