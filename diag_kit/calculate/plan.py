@@ -21,9 +21,9 @@ from diag_kit.records import Interval
 class Stage:
     """One stage of a plan.
 
-    ``hours``: on the machine as it is; ``interval``: its bounds, where known. ``after``: names of stages that must be done before.
-    ``resource``: what it occupies alone ("gpu", "node1", ...); empty: nothing. ``serial_share``: the part of its time that more
-    GPUs do not shorten (1: all of it; Amdahl, AFIPS 1967). ``per_sample``: whether it grows with the number of samples.
+    ``hours``: on the machine as it is; ``interval``: its bounds, where known. ``after``: names of stages that must be done
+    before. ``resource``: what it occupies alone ("gpu", "node1", ...); empty: nothing. ``serial_share``: the part of its time
+    that more GPUs do not shorten (1: all of it; Amdahl, AFIPS 1967). ``per_sample``: whether it grows with the number of samples.
     """
 
     name: str
