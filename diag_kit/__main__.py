@@ -16,6 +16,9 @@ def run() -> int:
         from diag_kit.cli import main
 
         return main()
+    except KeyboardInterrupt:  # while it was still loading
+        print("diag_kit: stopped by the user", file=sys.stderr)
+        return 130
     except ModuleNotFoundError as error:
         if not error.name or error.name.split(".")[0] == "diag_kit":
             raise

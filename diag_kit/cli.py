@@ -201,7 +201,7 @@ def _nothing_seen(inv: Investigation) -> DiagError | None:
 def _no_training(inv: Investigation, asked: argparse.Namespace) -> DiagError | None:
     """A live host that shows neither a running training nor a log of one: the question cannot be answered from there."""
     evidence = inv.evidence
-    logs = [o for o in evidence.observations if o.probe.startswith("log_")]
+    logs = [o for o in evidence.observations if o.probe in ("log_metrics", "log_facts")]
     if evidence.fact("job_pid") is not None or any(o.facts or o.table("metrics") is not None for o in logs):
         return None
     jobs = evidence.observed("training_jobs")
@@ -213,7 +213,8 @@ def _no_training(inv: Investigation, asked: argparse.Namespace) -> DiagError | N
     else:
         what = f"no training runs on {inv.host.name}"
     if asked.log:
-        problem = next((p for o in logs for p in o.parsed.problems if asked.log in p), f"{asked.log} holds nothing that was read")
+        nothing = f"{asked.log} holds no line of a training that could be read"
+        problem = next((p for o in logs for p in o.parsed.problems if asked.log in p), nothing)
         what += f", and {problem.splitlines()[0]}"
     else:
         what += ", and no log was named"

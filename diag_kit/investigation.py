@@ -34,7 +34,7 @@ from diag_kit.hypothesize.ranking import rank
 from diag_kit.observe.known_facts import checked
 from diag_kit.observe.probe import Probe, as_far_as_it_came, from_recording, not_observed, observe
 from diag_kit.observe.told import Told
-from diag_kit.progress import Listener, NextProbe, Progress, stopped_early
+from diag_kit.progress import STOPPED, Listener, NextProbe, Progress, stopped_early
 from diag_kit.recording import Recording, Saved, save
 from diag_kit.records import (
     Calculation,
@@ -60,12 +60,13 @@ _DECIDED = (Status.CONFIRMED, Status.REFUTED)
 
 
 class Findings(tuple[Hypothesis, ...]):
-    """Hypotheses, best first."""
+    """Hypotheses, best first. ``partial``: the diagnosis behind them was stopped by the user."""
 
-    __slots__ = ()
+    partial: bool = False
 
     def __repr__(self) -> str:
-        return "\n".join(f"{place}  {found.status}  {found.claim}" for place, found in enumerate(self, 1))
+        lines = [f"{place}  {found.status}  {found.claim}" for place, found in enumerate(self, 1)]
+        return "\n".join([f"!! {STOPPED}", *lines] if self.partial else lines)
 
 
 class Investigation:
@@ -224,6 +225,7 @@ class Investigation:
         evidence = self.evidence
         found = rank([_ask_rule(cause, evidence) for cause in all_causes().values()])
         self._findings = Findings(self._restate(each) for each in found)
+        self._findings.partial = self.partial
         return self._findings
 
     def verify(self, cause: str, careful: bool = False) -> Verification:
@@ -266,7 +268,9 @@ class Investigation:
         self._stop.clear()
         self._unattended = True
         try:
-            return diagnose(self, seconds=window_s, log=None if log is None else str(log), pid=chosen)
+            found = diagnose(self, seconds=window_s, log=None if log is None else str(log), pid=chosen)
+            found.partial = self.partial
+            return found
         finally:
             self._unattended = False
             self._stop.clear()
@@ -365,6 +369,7 @@ class Investigation:
             if isinstance(entry, Hypothesis):
                 newest[entry.cause] = entry
         self._findings = Findings(rank(list(newest.values())))
+        self._findings.partial = self.partial
 
     def board(self) -> Board:
         """The widget: four columns of cards, the best finding, the next probe."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
+ROOT_OF_PROJECT = Path(__file__).resolve().parents[1]
 PROGRAMS: dict[str, tuple[tuple[str, ...], str]] = {
     # name in a `needs` mark: (names it goes by, Debian package)
     "sshd": (("sshd",), "openssh-server"),

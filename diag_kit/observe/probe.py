@@ -102,7 +102,9 @@ def as_far_as_it_came(seen: Observation) -> Observation:
     if not any(result.stdout for result in seen.results):
         raise Cancelled(f"{seen.probe} was {CUT}; nothing had come")
     if "seconds" in seen.parameters:
-        parsed = dataclasses.replace(seen.parsed, problems=(*seen.parsed.problems, f"{CUT}: what came until then is kept"))
+        said = any("stopped before" in problem for problem in seen.parsed.problems)
+        more = () if said else (f"{CUT}: what came until then is kept",)
+        parsed = dataclasses.replace(seen.parsed, problems=(*seen.parsed.problems, *more))
     else:
         parsed = Parsed(CUT, problems=(f"{CUT}: the raw output is kept and was not read",))
     return dataclasses.replace(seen, parsed=parsed)

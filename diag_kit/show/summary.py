@@ -164,10 +164,11 @@ def warnings(entries: tuple[Entry, ...]) -> tuple[str, ...]:
     said = [STOPPED] if stopped_early(entries) else []
     named = told_log(evidence)
     if named is not None:
-        path = str(named.fact.value)
-        newest = {seen.probe: seen for seen in evidence.observations if seen.probe.startswith("log_")}
-        problems = [p for seen in reversed(newest.values()) for p in seen.parsed.problems if path in p]
-        said += [f"The log that you named was not read: {one_line(problem)}" for problem in problems[:1]]
+        reads = [seen for probe in ("log_metrics", "log_facts") if (seen := evidence.observed(probe)) is not None]
+        if reads and not any(seen.facts or any(len(table) for table in seen.parsed.tables.values()) for seen in reads):
+            problems = [one_line(problem) for seen in reads for problem in seen.parsed.problems]
+            problems += [f"{named.fact.value}: {seen.parsed.summary}" for seen in reads]
+            said.append(f"The log that you named tells nothing: {problems[0]}")
     jobs = evidence.observed("training_jobs")
     pid = jobs.parameters.get("pid") if jobs is not None else None
     if jobs is not None and pid is not None and evidence.fact("job_pid") is None:
