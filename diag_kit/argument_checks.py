@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import numbers
 import os
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -17,6 +19,8 @@ from diag_kit.observe.probe import Probe, all_probes
 
 SHORTEST_S, LONGEST_S = 0.1, 3600.0
 """Bounds of a sampling window: shorter ones hold no two samples, longer ones are a monitoring system's work."""
+MAY_BE_NOTHING = frozenset({"lines", "records", "elapsed_s", "gathers"})
+"""Assumptions that may be 0: nothing was written, or sent, in that time."""
 RECORDING, POSTMORTEM = (".diag.zip",), (".md", ".markdown", ".html", ".htm")
 
 
@@ -45,6 +49,8 @@ def host_or_refuse(host: Any) -> Host:
 def probe_or_refuse(probe: Any) -> Probe:
     """A probe, not its name, and not its class."""
     if _is_made(probe, "collect"):
+        if getattr(probe, "seconds", None) is not None:
+            seconds_or_refuse(probe.seconds)
         return probe  # type: ignore[no-any-return]
     raise _not_made(probe, "probe", "observe")
 
@@ -52,8 +58,22 @@ def probe_or_refuse(probe: Any) -> Probe:
 def calculator_or_refuse(calculator: Any) -> Calculator:
     """A calculator, not its name, and not its class."""
     if _is_made(calculator, "compute"):
+        for field in dataclasses.fields(calculator) if dataclasses.is_dataclass(calculator) else ():
+            _assumption_or_refuse(field.name, str(field.type), getattr(calculator, field.name))
         return calculator  # type: ignore[no-any-return]
     raise _not_made(calculator, "calculator", "calculate")
+
+
+def _assumption_or_refuse(name: str, kind: str, value: Any) -> None:
+    """A number that can be: a count or a size set by hand to nothing, or below it, would give hours below zero."""
+    if value is None or not kind.startswith(("int", "float")):
+        return
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    whole = "a whole number" if kind.startswith("int") else "a number"
+    least = "at least" if name in MAY_BE_NOTHING else "above"
+    enough = number and (value > 0 or (value == 0 and name in MAY_BE_NOTHING))
+    if not enough or (kind.startswith("int") and value != int(value)):
+        raise BadInput(f"{name}={value!r} cannot be: it is {whole} {least} 0", next_step=f"None leaves {name} as it was observed")
 
 
 def _is_made(given: Any, method: str) -> bool:

@@ -124,6 +124,12 @@ def _investigate(asked: argparse.Namespace) -> Investigation:
     for name, value, other in told:
         checked(name, value, other=other)  # before anything is contacted
     host = open_target(asked.target)
+    if host.kind == "files" and (asked.log or asked.pid):
+        option = "--log" if asked.log else "--pid"
+        raise BadInput(
+            f"{option} is for a live host; {asked.target} holds pasted outputs, all of which are read",
+            next_step=f"leave {option} away",
+        )
     try:
         inv = Investigation(host, question=asked.question or _question(host))
         if not asked.json:

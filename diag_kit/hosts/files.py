@@ -99,6 +99,8 @@ def files(folder: str | Path) -> FilesHost:
 
 def _root(folder: str | Path) -> Path:
     step = "give a folder with logs, scripts and pasted outputs, or one such file"
+    if not str(folder).strip():
+        raise BadInput(f"{str(folder)!r} names no folder", next_step=step)
     try:
         root = Path(folder).expanduser()
         if root.is_dir() or root.is_file():

@@ -35,10 +35,16 @@ def inv() -> dk.Investigation:
         (lambda inv: inv.observe("lograte"), "no probe is called 'lograte'", "is log_rate"),
         (lambda inv: inv.observe(dk.observe.log_rate), "the parentheses are missing", "inv.observe(dk.observe.log_rate())"),
         (lambda inv: inv.observe(dk.calculate.projection()), "is a calculator", "inv.calculate(dk.calculate.projection())"),
+        (lambda inv: inv.observe(dk.observe.iostat(seconds=0)), "seconds=0", "seconds=20"),
+        (lambda inv: inv.observe(dk.observe.log_rate(seconds="5")), "seconds='5'", "seconds=20"),
         (lambda inv: inv.observe(3), "3 is no probe", "inv.observe("),
         (lambda inv: inv.calculate(dk.calculate.projection), "parentheses are missing", "dk.calculate.projection()"),
         (lambda inv: inv.calculate("projection"), "the name of a calculator", "inv.calculate(dk.calculate.projection())"),
         (lambda inv: inv.calculate(dk.observe.iostat()), "is a probe", "inv.observe(dk.observe.iostat())"),
+        (lambda inv: inv.calculate(dk.calculate.projection(total_steps=-5)), "total_steps=-5 cannot be", "as it was observed"),
+        (lambda inv: inv.calculate(dk.calculate.printing_ranks(printing_ranks=1.5)), "it is a whole number above 0", "None"),
+        (lambda inv: inv.recalculate("C1", printing_ranks="two"), "printing_ranks='two' cannot be", "as it was observed"),
+        (lambda inv: inv.recalculate("C1", rank=2), "C1 has no assumption rank", "printing_ranks"),
         (lambda inv: inv.diagnose(seconds=0), "seconds=0", "seconds=20"),
         (lambda inv: inv.diagnose(seconds=-3), "seconds=-3", "seconds=20"),
         (lambda inv: inv.diagnose(seconds="20"), "seconds='20'", "seconds=20"),
@@ -60,6 +66,7 @@ def inv() -> dk.Investigation:
         (lambda inv: inv.tell("one_gpu_step_per_s", 6), "no calculation asks for", "is one_gpu_steps_per_s"),
         (lambda inv: inv.tell("world_size", "4"), "world_size='4'", 'inv.tell("world_size", 2)'),
         (lambda inv: dk.open_target(""), "names nothing to look at", "local"),
+        (lambda inv: dk.files(""), "'' names no folder", "pasted outputs"),
         (lambda inv: dk.files("/no/such/folder"), "is not a folder nor a file", "pasted outputs"),
     ],
 )
@@ -72,6 +79,13 @@ def test_a_slip_is_one_sentence_with_the_right_call(
     assert said in caught.value.what
     assert right in caught.value.next_step
     assert len(inv.entries) == cards, "a slip leaves no card"
+
+
+def test_a_name_that_is_nearly_one() -> None:
+    with pytest.raises(AttributeError, match="no probe called 'lograte'; is log_rate"):
+        dk.observe.lograte  # noqa: B018
+    with pytest.raises(AttributeError, match="no calculator called 'projecton'; is projection meant"):
+        dk.calculate.projecton  # noqa: B018
 
 
 # -- targets -----------------------------------------------------------------------------------------------------------
@@ -141,6 +155,8 @@ def test_a_recording_under_another_name_is_still_one(tmp_path: Path) -> None:
         (["diagnose", "no-such-host.invalid", "--fact", "one_gpu_steps_per_s=-6"], "a number of steps/s, above 0"),
         (["diagnose", "no-such-host.invalid", "--fact", "one_gpu_steps_per_s=fast"], "one_gpu_steps_per_s='fast'"),
         (["score", "."], "no labelled case"),
+        (["diagnose", __file__, "--log", "train.log"], "--log is for a live host"),
+        (["diagnose", __file__, "--pid", "7"], "--pid is for a live host"),
     ],
 )
 def test_a_mistake_is_said_before_any_work(monkeypatch, tmp_path, capsys, arguments, said) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from programs import ROOT_OF_PROJECT as ROOT
+from real_sshd import Sshd, descendants
 
 import diag_kit as dk
 from diag_kit.errors import Cancelled
@@ -26,11 +28,12 @@ from diag_kit.show.text import screen
 from diag_kit.sweep import observe_together
 
 
-def stopped(*arguments: str, after_s: float = 2.0) -> tuple[int, str, str]:
+def stopped(*arguments: str, after_s: float = 2.0, **environment: str) -> tuple[int, str, str]:
     """Run the command line until its window has begun, wait a little, press Ctrl-C: exit status and both outputs."""
     process = subprocess.Popen(
         [sys.executable, "-m", "diag_kit", *arguments],
         cwd=ROOT,
+        env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -84,6 +87,21 @@ def test_ctrl_c_keeps_standard_output_one_json_object() -> None:
             break
     report = json.loads(out)
     assert report["partial"] and report["warnings"] == [STOPPED]
+
+
+@pytest.mark.needs("sshd")
+def test_ctrl_c_ends_what_runs_on_the_host(sshd: Sshd) -> None:
+    assert sshd.process is not None
+    before = set(descendants(sshd.process.pid))
+    begun = time.monotonic()
+    status, out, err = stopped("diagnose", "trainbox", "--seconds", "60", DIAG_KIT_SSH_CONFIG=str(sshd.config))
+    assert time.monotonic() - begun < 40
+    assert (status, "Traceback" in out + err) == (130, False), err
+    assert out.splitlines()[2] == f"!! {STOPPED}"
+    until = time.monotonic() + 10
+    while (left := set(descendants(sshd.process.pid)) - before) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert not left, "the window's commands must not go on"
 
 
 class Host:
