@@ -13,6 +13,7 @@ help:
 
 demo: $(VENV)/runtime
 	@$(BIN)/python -m diag_kit diagnose eagle3-35h -o postmortem.html
+	@echo "next: open postmortem.html in a browser; make lab for the notebooks; on your host: $(BIN)/python -m diag_kit diagnose HOST"
 
 lab: $(VENV)/runtime
 	@$(BIN)/jupyter lab notebooks/00_start_here.ipynb

@@ -28,6 +28,10 @@ class Evidence:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.entries: tuple[Entry, ...] = tuple(entries)
 
+    def __repr__(self) -> str:
+        kinds = (("observations", self.observations), ("calculations", self.calculations), ("verifications", self.verifications))
+        return f"<Evidence: {', '.join(f'{len(of)} {name}' for name, of in kinds)}>"
+
     def _of(self, kind: type[T]) -> Iterator[T]:
         return (entry for entry in self.entries if isinstance(entry, kind))
 
@@ -52,9 +56,7 @@ class Evidence:
 
     def facts(self, name: str) -> tuple[Sourced, ...]:
         """All statements of that fact, oldest first: two that differ are a finding."""
-        return tuple(
-            Sourced(fact, entry.id) for entry in self._of(Observation) for fact in entry.facts if fact.name == name
-        )
+        return tuple(Sourced(fact, entry.id) for entry in self._of(Observation) for fact in entry.facts if fact.name == name)
 
     def fact(self, name: str) -> Sourced | None:
         """The newest statement of that fact whose value is known."""

@@ -13,6 +13,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from diag_kit.argument_checks import (
+    POSTMORTEM,
+    RECORDING,
+    calculator_or_refuse,
+    cause_or_refuse,
+    host_or_refuse,
+    path_or_refuse,
+    pid_or_refuse,
+    probe_or_refuse,
+    seconds_or_refuse,
+)
 from diag_kit.calculate.calculator import Calculator, all_calculators
 from diag_kit.errors import BadInput, Cancelled, DiagError, NothingToObserve, NotRecorded
 from diag_kit.evidence import Evidence
@@ -20,9 +31,10 @@ from diag_kit.hosts.protocol import Host
 from diag_kit.hosts.recorded import RecordedHost, RecordingHost, replay
 from diag_kit.hypothesize.catalogue import Cause, all_causes
 from diag_kit.hypothesize.ranking import rank
-from diag_kit.observe.probe import Probe, from_recording, observe, parameters_of
+from diag_kit.observe.known_facts import checked
+from diag_kit.observe.probe import Probe, as_far_as_it_came, from_recording, not_observed, observe
 from diag_kit.observe.told import Told
-from diag_kit.progress import Listener, NextProbe, Progress
+from diag_kit.progress import STOPPED, Listener, NextProbe, Progress, stopped_early
 from diag_kit.recording import Recording, Saved, save
 from diag_kit.records import (
     Calculation,
@@ -31,7 +43,6 @@ from diag_kit.records import (
     Hypothesis,
     Note,
     Observation,
-    Parsed,
     Reason,
     Status,
     Value,
@@ -53,12 +64,13 @@ QUESTION = "Why is this run slow?"
 
 
 class Findings(tuple[Hypothesis, ...]):
-    """Hypotheses, best first."""
+    """Hypotheses, best first. ``partial``: the diagnosis behind them was stopped by the user."""
 
-    __slots__ = ()
+    partial: bool = False
 
     def __repr__(self) -> str:
-        return "\n".join(f"{place}  {found.status}  {found.claim}" for place, found in enumerate(self, 1))
+        lines = [f"{place}  {found.status}  {found.claim}" for place, found in enumerate(self, 1)]
+        return "\n".join([f"!! {STOPPED}", *lines] if self.partial else lines)
 
 
 class Investigation:
@@ -66,7 +78,7 @@ class Investigation:
 
     def __init__(self, host: Host, question: str = "") -> None:
         """``question`` not given: the one that the recording was made for, else "Why is this run slow?"."""
-        self.host = host
+        self.host = host_or_refuse(host)
         self.question = question or (host.recording.question if isinstance(host, RecordedHost) else "") or QUESTION
         self.recorder = RecordingHost(host)
         self._entries: list[Entry] = []
@@ -75,6 +87,7 @@ class Investigation:
         self._listeners: list[Listener] = []
         self._lock = threading.RLock()
         self._stop = threading.Event()
+        self._unattended = False
         self._origin = host.recording if isinstance(host, RecordedHost) else Recording()
 
     def __repr__(self) -> str:
@@ -124,7 +137,13 @@ class Investigation:
 
     def observe(self, probe: Probe) -> Observation:
         """Run a probe. What could not be observed is a card too: its problems say why. Only a cancel is raised."""
-        return self.enter(self.look(probe, self.evidence))
+        asked = probe_or_refuse(probe)
+        try:
+            return self.enter(self.look(asked, self.evidence))
+        except Cancelled:
+            if not self._unattended:  # else the rest of the loop must hear of it too
+                self._stop.clear()
+            raise
 
     def look(self, probe: Probe, known: Evidence) -> Observation:
         """Run a probe without entering it (several may run at once); a failure becomes an observation with problems."""
@@ -132,11 +151,13 @@ class Investigation:
         self._tell_listeners(Progress(probe.name, probe.budget_s))
         try:
             seen = self._ask(probe, known)
+            if self._stop.is_set():
+                seen = as_far_as_it_came(seen)
         except Cancelled:
             self._tell_listeners(Progress(probe.name, probe.budget_s, time.monotonic() - begun, True, "cancelled"))
             raise
         except DiagError as error:
-            seen = _failed(probe, error)
+            seen = not_observed(probe, error)
         failed = "" if seen.ok else seen.parsed.problems[0]
         self._tell_listeners(Progress(probe.name, probe.budget_s, time.monotonic() - begun, True, failed))
         return seen
@@ -157,13 +178,21 @@ class Investigation:
                 ) from None
             raise
 
-    def tell(self, name: str, value: Value, unit: str = "", source: str = "told by the user") -> Observation:
-        """State a fact that the host cannot show: ``inv.tell("one_gpu_steps_per_s", 6, "steps/s")``."""
+    def tell(
+        self, name: str, value: Value, unit: str = "", source: str = "told by the user", *, other: bool = False
+    ) -> Observation:
+        """State a fact that the host cannot show: ``inv.tell("one_gpu_steps_per_s", 6, "steps/s")``.
+
+        ``diag_kit.observe.known_facts`` lists the names, units and meanings (``python -m diag_kit facts``). BadInput for an
+        unknown name, another unit, or a value that cannot be; ``other=True`` enters a name that no calculation asks for.
+        """
+        value, unit = checked(name, value, unit, other=other)
         return self.observe(Told(name, value, unit, source))
 
     def calculate(self, *calculators: Calculator) -> tuple[Calculation, ...]:
         """Compute. A result that replaces a standing one of the same name supersedes it; an unchanged one is not repeated."""
-        return tuple(self._stand(made) for each in calculators for made in self._compute(each))
+        asked = [calculator_or_refuse(each) for each in calculators]
+        return tuple(self._stand(made) for each in asked for made in self._compute(each))
 
     def _compute(self, calculator: Calculator) -> tuple[Calculation, ...]:
         """A fault in one calculator never hides the others."""
@@ -201,14 +230,13 @@ class Investigation:
         evidence = self.evidence
         found = rank([_ask_rule(cause, evidence) for cause in all_causes().values()])
         self._findings = Findings(self._restate(each) for each in found)
+        self._findings.partial = self.partial
         return self._findings
 
     def verify(self, cause: str, careful: bool = False) -> Verification:
         """Run the deciding test of a cause, rung by rung, until it decides. Careful rungs only with ``careful=True``."""
         tests = all_tests()
-        if cause not in tests:
-            raise BadInput(f"there is no deciding test for {cause}", next_step=f"there is one for {', '.join(tests)}")
-        test = tests[cause]
+        test = tests[cause_or_refuse(cause, tests)]
         outcome = test.judge(self.evidence)
         for probe in test.probes(self.evidence):
             if outcome.verdict in _DECIDED:
@@ -223,7 +251,8 @@ class Investigation:
 
     def judge(self, cause: str) -> Verification:
         """The verdict of a cause's deciding test on what has been seen already; nothing is run."""
-        entered = self.enter(all_tests()[cause].judge(self.evidence))
+        tests = all_tests()
+        entered = self.enter(tests[cause_or_refuse(cause, tests)].judge(self.evidence))
         self.hypothesize()
         return entered
 
@@ -240,12 +269,25 @@ class Investigation:
         """
         from diag_kit.sweep import diagnose
 
+        window_s, chosen = seconds_or_refuse(seconds), pid_or_refuse(pid)
         self._stop.clear()
-        return diagnose(self, seconds=seconds, log=log, pid=pid)
+        self._unattended = True
+        try:
+            found = diagnose(self, seconds=window_s, log=None if log is None else str(log), pid=chosen)
+            found.partial = self.partial
+            return found
+        finally:
+            self._unattended = False
+            self._stop.clear()
 
     def cancel(self) -> None:
         """Stop what runs now. Everything observed so far stays."""
         self._stop.set()
+
+    @property
+    def partial(self) -> bool:
+        """Whether the newest diagnosis was stopped by the user before its end."""
+        return stopped_early(self.entries)
 
     @property
     def stop(self) -> threading.Event:
@@ -300,6 +342,7 @@ class Investigation:
 
         ``reconstructed_from`` marks the recording as a reconstruction, wherever it is shown; a re-opened one keeps its mark.
         """
+        target = path_or_refuse(path, RECORDING, "a recording")
         kept = dataclasses.replace(
             self._origin,
             entries=self.entries,
@@ -311,7 +354,7 @@ class Investigation:
             extra=(*self._origin.extra, *self.recorder.results),
             failures=(*self._origin.failures, *self.recorder.failures),
         )
-        return save(path, kept, redactor=redactor)
+        return save(target, kept, redactor=redactor)
 
     @classmethod
     def open(cls, path: str | Path) -> Investigation:
@@ -331,6 +374,7 @@ class Investigation:
             if isinstance(entry, Hypothesis):
                 newest[entry.cause] = entry
         self._findings = Findings(rank(list(newest.values())))
+        self._findings.partial = self.partial
 
     def board(self) -> Board:
         """The widget: four columns of cards, the best finding, the next probe."""
@@ -342,7 +386,7 @@ class Investigation:
         """Write the postmortem as Markdown or as one self-contained HTML file, by the suffix."""
         from diag_kit.postmortem import write
 
-        return write(self, path)
+        return write(self, path_or_refuse(path, POSTMORTEM, "a postmortem"))
 
 
 def _ask_rule(cause: Cause, evidence: Evidence) -> Hypothesis:
@@ -356,14 +400,3 @@ def _ask_rule(cause: Cause, evidence: Evidence) -> Hypothesis:
 
 def _with_id(entry: E, id: str) -> E:
     return dataclasses.replace(entry, id=id)  # type: ignore[arg-type]
-
-
-def _failed(probe: Probe, error: DiagError) -> Observation:
-    return Observation(
-        probe=probe.name,
-        parameters=parameters_of(probe),
-        equivalent=probe.equivalent,
-        results=(),
-        parsed=Parsed(summary="not observed", problems=(str(error),)),
-        cost=probe.cost,
-    )

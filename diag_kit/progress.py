@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from diag_kit.records import Cost, Entry
+from diag_kit.records import Cost, Entry, Note
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +36,18 @@ class NextProbe:
     budget_s: float
     what_it_decides: str
     probe: str = ""
+
+    def __repr__(self) -> str:
+        return f"<{self.title} ({self.cost}, {self.budget_s:.0f} s), for {self.cause}>"
+
+
+STOPPED = "Stopped by the user before the end: partial, the findings rest on what had been seen by then."
+"""The note that a stopped diagnosis leaves in the ledger; every view says it at its head."""
+WHOLE_AGAIN = "Diagnosed again, this time to the end."
+"""The note that ends the effect of an earlier ``STOPPED``."""
+
+
+def stopped_early(entries: Iterable[Entry]) -> bool:
+    """Whether the newest diagnosis of a ledger was stopped by the user."""
+    said = [entry.text for entry in entries if isinstance(entry, Note) and entry.text in (STOPPED, WHOLE_AGAIN)]
+    return bool(said) and said[-1] == STOPPED

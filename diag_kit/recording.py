@@ -94,7 +94,7 @@ class Saved:
     size_bytes: int
     redactions: Mapping[str, int]
     warnings: tuple[str, ...]
-    recording: Recording
+    recording: Recording = field(repr=False)
 
 
 def save(path: str | Path, recording: Recording, *, redactor: Redactor | None = None) -> Saved:

@@ -56,6 +56,11 @@ class CommandResult:
     truncated: bool = False
     timed_out: bool = False
 
+    def __repr__(self) -> str:
+        """Short, and without the bytes: a plain terminal prints it."""
+        status = "did not end" if self.exit_status is None else f"exit status {self.exit_status}"
+        return f"<CommandResult of {self.host}: {status}, {len(self.stdout)} bytes, {self.duration_s:.1f} s>"
+
     @property
     def ok(self) -> bool:
         return self.exit_status == 0
@@ -107,6 +112,12 @@ class Parsed:
     not_understood: tuple[NotUnderstood, ...] = ()
     problems: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return (
+            f"<Parsed: {_short(self.summary)}; {len(self.facts)} facts, tables {', '.join(self.tables) or 'none'}, "
+            f"{len(self.problems)} problems, {len(self.not_understood)} not understood>"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
@@ -119,6 +130,10 @@ class Observation:
     parsed: Parsed
     cost: Cost = Cost.READ_ONLY
     id: str = ""
+
+    def __repr__(self) -> str:
+        problems = "".join(f"; could not be seen: {_short(each)}" for each in self.parsed.problems[:3])
+        return f"<{self.id or 'Observation'} {self.probe}: {_short(self.parsed.summary)}{problems}>"
 
     @property
     def ok(self) -> bool:
@@ -172,6 +187,11 @@ class Calculation:
     note: str = ""
     id: str = ""
 
+    def __repr__(self) -> str:
+        value = f"{self.value:.6g}" if isinstance(self.value, float) else "not known" if self.value is None else str(self.value)
+        span = f" ({self.interval.low:.4g}-{self.interval.high:.4g})" if self.interval else ""
+        return f"<{self.id or 'Calculation'} {self.name}: {value}{span} {self.unit}".rstrip() + ">"
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -207,6 +227,9 @@ class Hypothesis:
     next_probe: str = ""
     id: str = ""
 
+    def __repr__(self) -> str:
+        return f"<{self.id or 'Hypothesis'} {self.cause}: {self.status}, {_short(self.claim or self.title)}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Verification:
@@ -223,6 +246,9 @@ class Verification:
     error_rates: str = ""
     id: str = ""
 
+    def __repr__(self) -> str:
+        return f"<{self.id or 'Verification'} {self.cause}: {self.verdict}, {_short(self.reason)}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -233,3 +259,9 @@ class Note:
 
 
 Entry: TypeAlias = Observation | Calculation | Hypothesis | Verification | Note
+
+
+def _short(text: str, limit: int = 160) -> str:
+    """One line, for a repr."""
+    line = " ".join(text[: 4 * limit].split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

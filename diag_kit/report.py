@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from diag_kit import __version__
+from diag_kit.progress import stopped_early
 from diag_kit.records import Calculation, Hypothesis, Observation, Reason, Verification
 
 if TYPE_CHECKING:
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
 
 
 def report(inv: Investigation) -> dict[str, Any]:
-    """``question``, ``about``, ``observations``, ``calculations``, ``findings`` (best first), ``verifications``,
-    ``resources`` (innocent, guilty, blind), ``not_understood``, ``version``. Superseded calculations are in it too.
+    """``question``, ``about``, ``partial`` (stopped by the user), ``warnings``, ``observations``, ``calculations``, ``findings``
+    (best first), ``verifications``, ``resources`` (innocent, guilty, blind), ``not_understood``, ``version``. Superseded
+    calculations are in it too.
     """
     from diag_kit.hypothesize.exoneration import exoneration
+    from diag_kit.show.summary import warnings
 
     evidence = inv.evidence
     made = [_finite(_calculation(c)) for c in inv.entries if isinstance(c, Calculation)]
@@ -25,6 +28,8 @@ def report(inv: Investigation) -> dict[str, Any]:
         "question": inv.question,
         "host": inv.host.name,
         "about": inv.about,
+        "partial": stopped_early(inv.entries),
+        "warnings": list(warnings(inv.entries)),
         "observations": [_observation(o) for o in evidence.observations],
         "calculations": made,
         "findings": [_finite(_finding(h)) for h in inv.findings],
@@ -72,9 +77,7 @@ def _calculation(made: Calculation) -> dict[str, Any]:
         "unit": made.unit,
         "interval": [made.interval.low, made.interval.high] if made.interval else None,
         "level": made.interval.level if made.interval else None,
-        "assumptions": [
-            {"name": a.name, "value": a.value, "unit": a.unit, "source": a.source} for a in made.assumptions
-        ],
+        "assumptions": [{"name": a.name, "value": a.value, "unit": a.unit, "source": a.source} for a in made.assumptions],
         "inputs": list(made.inputs),
         "supersedes": made.supersedes or None,
         "note": made.note,

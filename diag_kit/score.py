@@ -19,6 +19,12 @@ from diag_kit.errors import BadInput
 from diag_kit.investigation import Findings, Investigation
 from diag_kit.records import Status
 
+LABEL = (
+    'put expected.json into each folder of a case, such as {"cause": "data.dup_no_sampler", "inputs": ["train.log"]} ("healthy" '
+    "where nothing is wrong; inputs: the files that the kit may see, all others where it is left out; optional hours_won), or "
+    "NAME.expected.json beside NAME.diag.zip"
+)
+"""What a label is, for who has none."""
 NAMED = (Status.CONFIRMED, Status.SUPPORTED)
 
 
@@ -81,18 +87,28 @@ def score_folder(folder: Path) -> ScoreCard:
         raise BadInput(f"{folder} is not a folder", next_step="give a folder of labelled cases")
     cases = tuple(_score(*found) for found in _labelled(folder))
     if not cases:
-        raise BadInput(f"{folder} holds no labelled case", next_step="a case is a folder with expected.json")
+        raise BadInput(f"{folder} holds no labelled case", next_step=LABEL)
     return ScoreCard(cases)
 
 
 def _labelled(folder: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:
     for label in sorted(folder.rglob("*expected.json")):
-        expected = json.loads(label.read_text(encoding="utf-8"))
+        expected = _read_label(label)
         if "cause" not in expected or str(expected["cause"]).startswith("torture."):
             continue
         recording = label.with_name(label.name.replace(".expected.json", ".diag.zip"))
         target = label.parent if label.name == "expected.json" else recording
         yield target.name.removesuffix(".diag.zip"), target, expected
+
+
+def _read_label(label: Path) -> dict[str, Any]:
+    try:
+        expected = json.loads(label.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"this label cannot be read: {error}", where=str(label), next_step=LABEL) from None
+    if not isinstance(expected, dict):
+        raise BadInput("this label is no JSON object", where=str(label), next_step=LABEL)
+    return expected
 
 
 def _score(name: str, target: Path, expected: dict[str, Any]) -> Scored:
@@ -115,7 +131,11 @@ def _score(name: str, target: Path, expected: dict[str, Any]) -> Scored:
 def _diagnose(target: Path, expected: dict[str, Any]) -> Findings:
     if target.is_file():
         return Investigation(hosts.replay(str(target))).diagnose()
+    if not target.is_dir():
+        raise BadInput(f"there is a label and no recording {target.name} beside it", where=str(target.parent), next_step=LABEL)
     with tempfile.TemporaryDirectory() as shown:
-        for name in expected.get("inputs") or [p.name for p in target.iterdir() if p.name != "expected.json"]:
-            shutil.copy(target / name, shown)
+        for name in expected.get("inputs") or [p.name for p in target.iterdir() if p.is_file() and p.name != "expected.json"]:
+            if not (target / str(name)).is_file():
+                raise BadInput(f"the label names the input {name}, which is not there", where=str(target), next_step=LABEL)
+            shutil.copy(target / str(name), shown)
         return Investigation(hosts.files(shown)).diagnose()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 from diag_kit.calculate.standard import standard_calculators
@@ -22,6 +22,7 @@ from diag_kit.observe.probe import Probe, all_probes
 from diag_kit.observe.processes import Processes
 from diag_kit.observe.rank_io import RankIo
 from diag_kit.observe.script import SourceOfScript
+from diag_kit.progress import STOPPED, WHOLE_AGAIN, stopped_early
 from diag_kit.records import Cost, Observation, Status
 from diag_kit.verify.decide import all_tests
 
@@ -33,33 +34,58 @@ AT_ONCE = 6
 
 
 def diagnose(inv: Investigation, *, seconds: float, log: str | None, pid: int | None) -> Findings:
-    """Fill the ledger of ``inv`` and return its findings; a cancel keeps what was seen and ranks that."""
-    try:
-        if log:
-            inv.tell("log_path", log, source="given by the user")
-        if isinstance(inv.host, FilesHost):
-            read_documents(inv, inv.host)
-        elif isinstance(inv.host, RecordedHost) and inv.host.recording.entries:
-            ask_again(inv, inv.host)
-        else:
-            sweep(inv, seconds, pid)
-    except (Cancelled, KeyboardInterrupt):
-        inv.cancel()
-        inv.note("Cancelled by the user; the findings rest on what had been seen by then.")
-    inv.calculate(*standard_calculators(inv.evidence))
-    findings = inv.hypothesize()
+    """Fill the ledger of ``inv`` and return its findings; a cancel or Ctrl-C keeps what was seen and ranks that."""
+    if log:
+        inv.tell("log_path", log, source="given by the user")
+    unless_stopped(inv, lambda: look(inv, seconds, pid))
+    if not unless_stopped(inv, lambda: weigh(inv)):
+        weigh(inv)  # it takes a moment and contacts nothing; a second Ctrl-C ends it
     if not inv.stop.is_set():
-        decide(inv, findings)
+        unless_stopped(inv, lambda: decide(inv, inv.findings))
+    seen_in_part = isinstance(inv.host, RecordedHost) and stopped_early(inv.host.recording.entries)
+    if inv.stop.is_set() or seen_in_part:
+        inv.note(STOPPED)
+    elif inv.partial:
+        inv.note(WHOLE_AGAIN)
     account(inv)
     return inv.findings
+
+
+def unless_stopped(inv: Investigation, work: Callable[[], object]) -> bool:
+    """Do the work; False, with the stop event set, when the user ended it first."""
+    try:
+        work()
+    except (Cancelled, KeyboardInterrupt):
+        inv.cancel()
+        return False
+    return True
+
+
+def look(inv: Investigation, seconds: float, pid: int | None) -> None:
+    """Everything that there is to see behind this host, by its kind."""
+    if isinstance(inv.host, FilesHost):
+        read_documents(inv, inv.host)
+    elif isinstance(inv.host, RecordedHost) and inv.host.recording.entries:
+        ask_again(inv, inv.host)
+    else:
+        sweep(inv, seconds, pid)
+
+
+def weigh(inv: Investigation) -> None:
+    """Compute what follows from what was seen, and rank the causes."""
+    inv.calculate(*standard_calculators(inv.evidence))
+    inv.hypothesize()
 
 
 def sweep(inv: Investigation, seconds: float, pid: int | None) -> None:
     """Find the training, then everything cheap at the same time, then the log as it stands at the end of the window."""
     inv.observe(TrainingJobs(pid=pid))
+    if inv.stop.is_set():
+        return
     has_job = inv.evidence.fact("job_pid") is not None
     observe_together(inv, window_probes(seconds, has_job=has_job))
-    inv.observe(LogMetrics())
+    if not inv.stop.is_set():
+        inv.observe(LogMetrics())
 
 
 def window_probes(seconds: float, *, has_job: bool) -> tuple[Probe, ...]:
@@ -76,11 +102,27 @@ def window_probes(seconds: float, *, has_job: bool) -> tuple[Probe, ...]:
 
 
 def observe_together(inv: Investigation, probes: Sequence[Probe]) -> tuple[Observation, ...]:
-    """Run probes at the same time; enter them in the order given, so that equal runs get equal ids."""
+    """Run probes at the same time; enter them in the order given, so that equal runs get equal ids.
+
+    Ctrl-C, or a cancel, ends those that run and drops those that wait; what had come back is entered before it is raised again.
+    """
     known = inv.evidence
-    with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="diag_kit") as pool:
-        running = [pool.submit(inv.look, probe, known) for probe in probes]
-        return tuple(inv.enter(each.result()) for each in running)
+    pool = ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="diag_kit")
+    running = [pool.submit(inv.look, probe, known) for probe in probes]
+    interrupted: BaseException | None = None
+    try:
+        wait(running)
+    except KeyboardInterrupt as stopped:
+        interrupted = stopped
+        inv.cancel()
+    pool.shutdown(wait=True, cancel_futures=True)
+    ended = [each for each in running if not each.cancelled()]
+    seen = tuple(inv.enter(each.result()) for each in ended if each.exception() is None)
+    failures = [failure for each in ended if (failure := each.exception()) is not None]
+    for failure in [interrupted, *failures]:
+        if failure is not None:
+            raise failure
+    return seen
 
 
 def ask_again(inv: Investigation, host: RecordedHost) -> None:

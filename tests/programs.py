@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
+ROOT_OF_PROJECT = Path(__file__).resolve().parents[1]
 PROGRAMS: dict[str, tuple[tuple[str, ...], str]] = {
     # name in a `needs` mark: (names it goes by, Debian package)
     "sshd": (("sshd",), "openssh-server"),

@@ -5,6 +5,7 @@ The names come from the calculators themselves (their ``name``): adding a module
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -16,7 +17,9 @@ def __getattr__(name: str) -> Any:
     calculators = all_calculators()
     if name in calculators:
         return calculators[name]
-    raise AttributeError(f"there is no calculator called {name!r}; there are {', '.join(calculators)}")
+    near = " or ".join(get_close_matches(name, calculators, n=2))
+    meant = f"is {near} meant? " if near else ""
+    raise AttributeError(f"there is no calculator called {name!r}; {meant}there are {', '.join(calculators)}")
 
 
 def __dir__() -> list[str]:

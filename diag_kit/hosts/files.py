@@ -1,4 +1,4 @@
-"""A folder of pasted outputs as a host: it runs nothing, it holds documents whose kind is told from their content."""
+"""A folder of pasted outputs, or one such file, as a host: it runs nothing; the kind of a document is told from its content."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class FilesHost:
 
     def __init__(self, folder: Path, documents: tuple[Document, ...], problems: tuple[str, ...]) -> None:
         self.folder = folder
-        self.name = folder.name or str(folder)
+        self.name = folder.name or str(folder.resolve())
         self.documents = documents
         self.problems = problems
 
@@ -83,12 +83,36 @@ class FilesHost:
 
 
 def files(folder: str | Path) -> FilesHost:
-    """Read the files below ``folder``, at most 64 MiB each. Raises BadInput when it is no folder or holds no file."""
-    root = Path(folder).expanduser()
-    if not root.is_dir():
-        raise BadInput(f"{root} is not a folder", next_step="give a folder with logs, scripts and pasted outputs")
+    """Read the files below ``folder``, or the one file that it names, at most 64 MiB each. Raises BadInput when it is neither a
+    folder nor a file, or holds nothing that can be read."""
+    root = _root(folder)
     documents: list[Document] = []
     problems: list[str] = []
+    if root.is_file():
+        _take(root.parent, root, MAX_FILE_BYTES, documents, problems, named=True)
+    else:
+        _take_all(root, documents, problems)
+    if not documents:
+        raise BadInput(f"{root} holds no readable file", where="; ".join(problems), next_step="put logs and outputs there")
+    return FilesHost(root, tuple(documents), tuple(problems))
+
+
+def _root(folder: str | Path) -> Path:
+    step = "give a folder with logs, scripts and pasted outputs, or one such file"
+    if not str(folder).strip():
+        raise BadInput(f"{str(folder)!r} names no folder", next_step=step)
+    try:
+        root = Path(folder).expanduser()
+        if root.is_dir() or root.is_file():
+            return root
+        why = "nor a regular file" if root.exists() else "nor a file: nothing is there"
+    except (OSError, RuntimeError, ValueError, TypeError):  # no path at all, or ~nobody
+        why = "nor a file"
+    name = str(folder)[:300]
+    raise BadInput(f"{name if name.isprintable() else repr(name)} is not a folder {why}", next_step=step)
+
+
+def _take_all(root: Path, documents: list[Document], problems: list[str]) -> None:
     visible = (path for path in root.rglob("*") if not any(p.startswith(".") for p in path.relative_to(root).parts))
     paths = sorted(itertools.islice(visible, MAX_FILES + 1))
     room = MAX_TOTAL_BYTES
@@ -96,18 +120,17 @@ def files(folder: str | Path) -> FilesHost:
         room -= _take(root, path, min(room, MAX_FILE_BYTES), documents, problems)
     if len(paths) > MAX_FILES:
         problems.append(f"only {MAX_FILES} files of this folder were read; it holds more")
-    if not documents:
-        raise BadInput(f"{root} holds no readable file", where="; ".join(problems), next_step="put logs and outputs there")
-    return FilesHost(root, tuple(documents), tuple(problems))
 
 
-def _take(root: Path, path: Path, limit: int, documents: list[Document], problems: list[str]) -> int:
-    """Read one file into ``documents``, or say in ``problems`` why not. Returns how many bytes are held."""
+def _take(root: Path, path: Path, limit: int, documents: list[Document], problems: list[str], *, named: bool = False) -> int:
+    """Read one file into ``documents``, or say in ``problems`` why not. Returns how many bytes are held.
+
+    A file that the user ``named`` may be a link to anywhere."""
     name = path.relative_to(root).as_posix()
     try:
         if path.is_dir() and not path.is_symlink():
             return 0
-        if not path.resolve().is_relative_to(root.resolve()):
+        if not named and not path.resolve().is_relative_to(root.resolve()):
             problems.append(f"{name} is a link out of the folder and was not followed")
             return 0
         if not path.is_file():

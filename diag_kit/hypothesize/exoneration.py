@@ -96,13 +96,13 @@ def _memory(evidence: Evidence) -> Resource:
     sourced = evidence.sourced_table("memory")
     if sourced is None:
         return Resource("memory", BLIND, "not read", "memory")
-    row, card = sourced[0].iloc[0], sourced[1]
-    total, free = row.get("total_bytes"), row.get("available_bytes")
+    table, card = sourced[0].head(1), sourced[1]
+    total, free, swap = (mean(table, f"{name}_bytes") for name in ("total", "available", "swap_used"))  # None: not read
     if not total or free is None:
         return Resource("memory", BLIND, "total or available memory was not read", "memory", ids(card))
-    swap = float(row.get("swap_used_bytes") or 0)
-    share = float(free) / float(total)
-    text = f"{share:.0%} of {float(total) / 1e9:.0f} GB available, {figure(swap / 1e9, 2)} GB of swap used"
+    share = free / total
+    swapped = "swap not read" if swap is None else f"{figure(swap / 1e9, 2)} GB of swap used"
+    text = f"{share:.0%} of {total / 1e9:.0f} GB available, {swapped}"
     guilty = share < MEMORY_LEFT_SHARE
     return Resource("memory", GUILTY if guilty else INNOCENT, text, "limits of a container", ids(card))
 
@@ -127,11 +127,10 @@ def _gpu_compute(evidence: Evidence) -> Resource:
 
 
 def _nvlink(evidence: Evidence) -> Resource:
-    fact = evidence.fact("nvlink_links")
+    fact = evidence.fact("nvlink")
     if fact is None:
         return Resource("NVLink", BLIND, "the links between the GPUs were not read", "NVLink")
-    if not fact.fact.value:
+    if fact.fact.value == "none":
         return Resource("NVLink", INNOCENT, f"none present ({fact.fact.source})", "", ids(fact.id))
-    return Resource(
-        "NVLink", BLIND, f"{fact.fact.value} links present; their traffic was not read", "NVLink traffic", ids(fact.id)
-    )
+    text = f"present ({fact.fact.source}); the traffic over it was not read"
+    return Resource("NVLink", BLIND, text, "NVLink traffic", ids(fact.id))

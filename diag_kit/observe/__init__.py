@@ -5,6 +5,7 @@ The names come from the probes themselves (their ``name``): adding a module with
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
@@ -27,7 +28,9 @@ def __getattr__(name: str) -> Any:
     probes = all_probes()
     if name in probes:
         return probes[name]
-    raise AttributeError(f"there is no probe called {name!r}; there are {', '.join(probes)}")
+    near = " or ".join(get_close_matches(name, probes, n=2))
+    meant = f"is {near} meant? " if near else ""
+    raise AttributeError(f"there is no probe called {name!r}; {meant}there are {', '.join(probes)}")
 
 
 def __dir__() -> list[str]:

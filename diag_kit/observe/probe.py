@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from diag_kit.errors import BadInput
+from diag_kit.errors import BadInput, Cancelled, DiagError
 from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
 from diag_kit.records import CommandResult, Cost, Entry, Observation, Parsed
@@ -81,6 +81,33 @@ def observe(asked: Probe, host: Host, known: Evidence, stop: threading.Event | N
         parsed=read_safely(asked, results),
         cost=asked.cost,
     )
+
+
+def not_observed(asked: Probe, error: DiagError) -> Observation:
+    """The card of a probe that could not be asked: it says why."""
+    parsed = Parsed(summary="not observed", problems=(str(error),))
+    return Observation(asked.name, parameters_of(asked), asked.equivalent, (), parsed, asked.cost)
+
+
+CUT = "stopped by the user before its end"
+
+
+def as_far_as_it_came(seen: Observation) -> Observation:
+    """What a stop left of it. Samples of a window are samples, however many; half of a list would pass for all of it.
+
+    Raises Cancelled where nothing had come.
+    """
+    if all(result.exit_status is not None for result in seen.results):
+        return seen
+    if not any(result.stdout for result in seen.results):
+        raise Cancelled(f"{seen.probe} was {CUT}; nothing had come")
+    if "seconds" in seen.parameters:
+        said = any("stopped before" in problem for problem in seen.parsed.problems)
+        more = () if said else (f"{CUT}: what came until then is kept",)
+        parsed = dataclasses.replace(seen.parsed, problems=(*seen.parsed.problems, *more))
+    else:
+        parsed = Parsed(CUT, problems=(f"{CUT}: the raw output is kept and was not read",))
+    return dataclasses.replace(seen, parsed=parsed)
 
 
 def from_recording(asked: Probe, recorded: Iterable[Entry], turn: int = 0) -> Observation | None:

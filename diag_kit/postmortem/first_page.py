@@ -19,6 +19,7 @@ from diag_kit.postmortem.document import (
 from diag_kit.postmortem.impact import claimed_line, hours_line, ranks_of, realised, run_hours
 from diag_kit.postmortem.ledger import Finding, Ledger
 from diag_kit.postmortem.wording import STATUS_WORDS, counted, duration, first_sentence, sentence, time_text
+from diag_kit.progress import STOPPED, stopped_early
 from diag_kit.records import Cost, Status
 
 OPEN = (Status.CONFIRMED, Status.SUPPORTED, Status.UNDECIDED)
@@ -34,6 +35,8 @@ def about_lines(ledger: Ledger) -> tuple[Line, ...]:
     if ledger.is_reconstruction:
         said = f" {ledger.case.provenance_text}" if ledger.case.provenance_text else ""
         lines.append(line(mark(RECONSTRUCTION), said))
+    if stopped_early(ledger.entries):
+        lines.append(line(mark(STOPPED)))
     kind = ledger.case.about or f"live, over {ledger.case.host_kind}"
     lines.append(line("Host ", code(ledger.case.host_name), f", {kind}. All times are UTC. ", window(ledger)))
     return tuple(lines)

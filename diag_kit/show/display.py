@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from diag_kit.progress import STOPPED
 from diag_kit.records import Calculation, CommandResult, Fact, Hypothesis, Note, Observation, Verification
 from diag_kit.show.cards import card_of, command, note_line
 from diag_kit.show.format import calculated, duration, number, size, utc, visible, wins
@@ -76,7 +77,8 @@ def many_to_html(records: tuple[object, ...]) -> str | None:
     shown = [each for each in records[:MANY] if isinstance(each, CARDS)]
     cards = [card_of(each, superseded_by=gone.get(each.id, "") if each.id else "") for each in shown]
     more = fill("<div>and {n} more</div>", n=len(records) - MANY) if len(records) > MANY else ""
-    return str(_outer(fill("{cards}{more}", cards=join(cards), more=more)))
+    stopped = fill('<div role="status"><b>{what}</b></div>', what=STOPPED) if getattr(records, "partial", False) else ""
+    return str(_outer(fill("{stopped}{cards}{more}", stopped=stopped, cards=join(cards), more=more)))
 
 
 def _outer(what: Any) -> Any:
@@ -120,6 +122,7 @@ def _result_line(result: CommandResult) -> str:
 
 def _pretty(record: object, printer: Any, cycle: bool) -> None:
     if isinstance(record, tuple):
+        printer.text(f"!! {STOPPED}\n" if getattr(record, "partial", False) else "")
         printer.text("\n".join(to_text(each) for each in record))
     else:
         printer.text(to_text(record))

@@ -60,12 +60,13 @@ def head(told: Summary) -> Markup:
     )
     return fill(
         '<div style="display:flex;flex-wrap:wrap;justify-content:space-between;gap:2px 16px">'
-        '<div style="font-size:15px"><b>{question}</b></div><div>{host}{about}{clock}</div></div>{job}',
+        '<div style="font-size:15px"><b>{question}</b></div><div>{host}{about}{clock}</div></div>{job}{warnings}',
         question=visible(told.question, 300),
         host=told.host,
         about=about,
         clock=fill(" · seen {at}", at=utc(told.clock)) if told.clock else EMPTY,
         job=fill("<div>{job}</div>", job=visible(told.job, 400)) if told.job else EMPTY,
+        warnings=join(fill('<div role="status"><b>{what}</b></div>', what=visible(each, 600)) for each in told.warnings),
     )
 
 

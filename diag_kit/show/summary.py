@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from diag_kit.evidence import Evidence
-from diag_kit.records import Calculation, Hypothesis, Note, Observation, Reason, Status, Verification
+from diag_kit.evidence import Evidence, Sourced
+from diag_kit.progress import STOPPED, stopped_early
+from diag_kit.records import Calculation, Entry, Hypothesis, Note, Observation, Reason, Status, Verification
 from diag_kit.show.format import visible, wins
 from diag_kit.show.offers import Offer, merged, offer
 
@@ -73,7 +74,8 @@ class Superseded:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Everything that a view needs. ``findings`` are the open ones, best first; ``blind`` are sentences with ids."""
+    """Everything that a view needs. ``findings`` are the open ones, best first; ``blind`` are sentences with ids;
+    ``warnings`` are what a reader must know before the first number: a stop, or what the user named and could not be read."""
 
     question: str
     host: str
@@ -93,6 +95,7 @@ class Summary:
     verifications: tuple[Verification, ...]
     notes: tuple[Note, ...]
     redactions: Mapping[str, int]
+    warnings: tuple[str, ...] = ()
 
     def same_hours_as(self, found: Hypothesis) -> int | None:
         """The place (from 1) of an earlier finding that wins the very same hours: won once, whichever of the two holds."""
@@ -135,6 +138,7 @@ def summarise(inv: Investigation) -> Summary:
         verifications=evidence.verifications,
         notes=tuple(e for e in entries if isinstance(e, Note)),
         redactions=dict(getattr(inv, "redactions", {}) or {}),
+        warnings=warnings(entries),
     )
 
 
@@ -167,6 +171,31 @@ def superseded(calculations: tuple[Calculation, ...]) -> tuple[Superseded, ...]:
     return tuple(Superseded(by_id[made.supersedes], made) for made in calculations if made.supersedes in by_id)
 
 
+def warnings(entries: tuple[Entry, ...]) -> tuple[str, ...]:
+    """A stop by the user; a log or a process that the user named and that could not be read."""
+    evidence = Evidence(entries)
+    said = [STOPPED] if stopped_early(entries) else []
+    named = told_log(evidence)
+    if named is not None:
+        reads = [seen for probe in ("log_metrics", "log_facts") if (seen := evidence.observed(probe)) is not None]
+        if reads and not any(seen.facts or any(len(table) for table in seen.parsed.tables.values()) for seen in reads):
+            problems = [one_line(problem) for seen in reads for problem in seen.parsed.problems]
+            problems += [f"{named.fact.value}: {seen.parsed.summary}" for seen in reads]
+            said.append(f"The log that you named tells nothing: {problems[0]}")
+    jobs = evidence.observed("training_jobs")
+    pid = jobs.parameters.get("pid") if jobs is not None else None
+    if jobs is not None and pid is not None and evidence.fact("job_pid") is None:
+        said.append(f"No training holds the process that you named, pid {pid}.")
+    return tuple(said)
+
+
+def told_log(evidence: Evidence) -> Sourced | None:
+    """The log that the user named: it counts more than one that was found."""
+    told = {seen.id for seen in evidence.observations if seen.probe == "told"}
+    by_user = [stated for stated in evidence.facts("log_path") if stated.id in told and stated.fact.value]
+    return by_user[-1] if by_user else None
+
+
 def blind_spots(evidence: Evidence, findings: tuple[Hypothesis, ...]) -> tuple[Reason, ...]:
     """What could not be seen: causes that cannot be tested here, and newest observations that failed, each with its reason."""
     spots = [
@@ -179,8 +208,13 @@ def blind_spots(evidence: Evidence, findings: tuple[Hypothesis, ...]) -> tuple[R
     if absent:
         names = ", ".join(label(seen.probe) for seen in absent)
         spots.append(Reason(f"not in this recording: {names}", tuple(seen.id for seen in absent if seen.id)))
+    alike: dict[str, list[Observation]] = {}
     for seen in (each for each in newest.values() if not not_recorded(each)):
-        spots += [Reason(f"{seen.probe}: {one_line(what)}", (seen.id,) if seen.id else ()) for what in seen.parsed.problems]
+        for what in seen.parsed.problems:
+            alike.setdefault(one_line(what), []).append(seen)
+    for what, all_seen in alike.items():
+        probes = ", ".join(dict.fromkeys(seen.probe for seen in all_seen))
+        spots.append(Reason(f"{probes}: {what}", tuple(seen.id for seen in all_seen if seen.id)))
     return tuple(spots)
 
 
@@ -219,7 +253,9 @@ def job_line(evidence: Evidence) -> str:
     since = f" since {_host_clock(started)}" if started else ""
     if script:
         said.append(f"{script.rsplit('/', 1)[-1]}{since}")
-    log = evidence.fact("log_path")
+    if evidence.observed("training_jobs") is not None and evidence.fact("job_pid") is None and not said:
+        said.append("no training found")
+    log = told_log(evidence) or evidence.fact("log_path")
     if log:
         said.append(f"log {str(log.fact.value).rsplit('/', 1)[-1]} ({log.fact.source})")
     return ", ".join(said)

@@ -39,6 +39,7 @@ def _head(told: Summary, width: int) -> list[str]:
     return [
         f"{visible(told.question, 300)}",
         *textwrap.wrap(f"{visible(told.host)}{about}: {job}{seen}", width, subsequent_indent="  "),
+        *(line for each in told.warnings for line in textwrap.wrap(f"!! {visible(each, 600)}", width, subsequent_indent="   ")),
     ]
 
 

@@ -176,15 +176,32 @@ def test_exoneration_finds_guilt_and_other_shades():
     full = observation(
         "O10", "memory", memory=pd.DataFrame([{"total_bytes": 1e11, "available_bytes": 1e9, "swap_used_bytes": 5e9}])
     )
-    facts = observation(
-        "O11", "gpus", Fact("nvlink_links", 0, "nvidia-smi nvlink -s"), Fact("data_mount_type", "xfs", "/proc/mounts")
-    )
+    no_links = Fact("nvlink", "none", "nvidia-smi topo -m")
+    facts = observation("O11", "gpus", no_links, Fact("data_mount_type", "xfs", "/proc/mounts"))
     slow = disks(read_mb_per_s=180, iowait=60, wait_ms=60, util=99)
     table = exoneration(compute((slow, busy, full, facts, gpus(power_w=560)))).set_index("resource")
     assert list(table.loc[["local disks", "CPU", "memory"], "verdict"]) == ["guilty", "guilty", "guilty"]
     assert table.loc["network mounts", "verdict"] == "innocent"
     assert table.loc["NVLink", "reason"].startswith("none present")
     assert table.loc["GPU compute", "verdict"] == "busy"
+
+
+def test_exoneration_of_memory_that_was_read_in_part():
+    """``free`` and ``top`` as people paste them leave columns out: pandas' NA is neither true nor false."""
+    part = pd.DataFrame([{"total_bytes": 1e11, "available_bytes": 5e10, "swap_used_bytes": pd.NA}]).convert_dtypes()
+    part["swap_used_bytes"] = part["swap_used_bytes"].astype("Int64")
+    table = exoneration(compute((observation("O10", "memory", memory=part),))).set_index("resource")
+    assert table.loc["memory", "reason"] == "50% of 100 GB available, swap not read"
+    part["total_bytes"] = pd.array([pd.NA], dtype="Int64")
+    table = exoneration(compute((observation("O10", "memory", memory=part),))).set_index("resource")
+    assert table.loc["memory", "verdict"] == "blind"
+
+
+def test_nvlink_that_is_present_stays_blind():
+    facts = observation("O11", "gpus", Fact("nvlink", "present", "nvidia-smi topo -m"))
+    table = exoneration(compute((facts,))).set_index("resource")
+    assert table.loc["NVLink", "verdict"] == "blind"
+    assert table.loc["NVLink", "reason"] == "present (nvidia-smi topo -m); the traffic over it was not read"
 
 
 def made(cause: str, status: Status, low: float | None = None, high: float | None = None) -> Hypothesis:

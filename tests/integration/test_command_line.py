@@ -13,9 +13,9 @@ from diag_kit.cli import main
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["diagnose", "eagle3-35h", "-o", "x.pdf"], 2, "end it in one of .md, .html"),
+        (["diagnose", "eagle3-35h", "-o", "x.pdf"], 2, "end its name in .md or .html"),
         (["diagnose", "eagle3-35h", "--fact", "foo"], 2, "is not NAME=VALUE"),
-        (["record", "local", "-o", "x.zip"], 2, "does not end in .diag.zip"),
+        (["record", "local", "-o", "x.zip"], 2, "end its name in .diag.zip"),
         (["report", "nowhere.diag.zip", "-o", "a.md"], 2, "there is no recording"),
         (["diagnose", "127.0.0.1:1"], 1, "does not answer on port 1"),
         (["diagnose", "no-such-host.invalid"], 1, "cannot be resolved"),
@@ -34,8 +34,10 @@ def test_an_empty_folder_and_a_folder_without_labels(capsys, tmp_path):
 
 
 def test_a_missing_log_says_so_and_the_rest_is_still_shown(capsys):
-    assert main(["diagnose", "local", "--log", "/nowhere/train.log", "--seconds", "1", "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    assert main(["diagnose", "local", "--log", "/nowhere/train.log", "--seconds", "1", "--json"]) == 1
+    shown = capsys.readouterr()
+    assert "/nowhere/train.log does not exist" in shown.err and "next:" in shown.err
+    report = json.loads(shown.out)
     problems = {seen["probe"]: " ".join(seen["problems"]) for seen in report["observations"]}
     assert "/nowhere/train.log does not exist" in problems["log_metrics"]
     assert "--log PATH" in problems["log_metrics"]

@@ -21,7 +21,7 @@ LAYERS = (
     ("calculate",),
     ("hypothesize",),
     ("verify",),
-    ("investigation", "sweep"),
+    ("argument_checks", "investigation", "sweep"),
     ("show",),
     ("postmortem",),
     ("report", "score"),
