@@ -47,13 +47,10 @@ def _value_children(node: ast.AST) -> Iterator[ast.AST]:
         yield from (node.body, node.orelse)
     elif isinstance(node, ast.BoolOp):
         yield from node.values[-1:] if isinstance(node.op, ast.And) else node.values
-    elif (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)) or (isinstance(node, ast.Call) and _BESIDE.match(short(node))):
-        return
-    elif isinstance(node, ast.Call):
-        yield node.func
-        yield from node.args
+    elif isinstance(node, ast.Call) and not _BESIDE.match(short(node)):
+        yield from (node.func, *node.args)
         yield from (each.value for each in node.keywords if not _BESIDE_KEYWORDS.match(each.arg or ""))
-    else:
+    elif not isinstance(node, ast.Call) and not (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
         yield from ast.iter_child_nodes(node)
 
 
