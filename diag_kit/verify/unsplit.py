@@ -18,6 +18,7 @@ from diag_kit.evidence import Evidence
 from diag_kit.observe.probe import Probe
 from diag_kit.records import Status, Value, Verification
 from diag_kit.verify.decide import DecidingTest, deciding_test
+from diag_kit.verify.read_bytes import predictions, read_bytes
 from diag_kit.verify.shared_reads import Overlap, attributed_overlap, reads_needed_per_rank, unattributed_overlap
 
 DUPLICATED, SAME_ORDER, DOUBLE = "data.dup_no_sampler", "data.same_order", "data.double_shard"
@@ -237,39 +238,28 @@ def _open_status(reads: Reads, sums: SplitArithmetic) -> Status:
 
 
 def _verdict(cause: str, evidence: Evidence, reads: Reads, sums: SplitArithmetic, status: Status, why: str) -> Verification:
-    ranks = data_parallel(evidence).size
+    ranks, counted = data_parallel(evidence).size, read_bytes(evidence)
+    predicted = {
+        "split once": f"no file on two ranks within an epoch; {_printed(evidence, 1)} batches an epoch",
+        "own order on each rank": f"n x n / N shared files a pair, at any time; {_printed(evidence, 0)} batches",
+        "same order on each rank": f"every file on all ranks at the same time; {_printed(evidence, 0)} batches",
+        "split twice": f"no file on two ranks; {_printed(evidence, 2)} batches an epoch",
+    }
+    if counted is not None:
+        for rival, text in predictions(evidence).items():
+            predicted[rival] = f"{predicted[rival]}; {text}" if rival in predicted else text
+    bytes_told = f" Bytes: {counted.told}." if counted is not None else ""
     return Verification(
         cause=cause,
         test="Files read by each rank, and the loader's length",
-        predicted={
-            "split once": f"no file on two ranks within an epoch; {_printed(evidence, 1)} batches an epoch",
-            "own order on each rank": f"n x n / N shared files a pair, at any time; {_printed(evidence, 0)} batches",
-            "same order on each rank": f"every file on all ranks at the same time; {_printed(evidence, 0)} batches",
-            "split twice": f"no file on two ranks; {_printed(evidence, 2)} batches an epoch",
-        },
-        measured=f"{reads.told}. By arithmetic: {sums.reason}.{_bytes_read(evidence, sums)}{_sampler(evidence)}",
+        predicted=predicted,
+        measured=f"{reads.told}. By arithmetic: {sums.reason}.{bytes_told}{_sampler(evidence)}",
         verdict=status,
         reason=why,
-        inputs=tuple(dict.fromkeys(each for each in (reads.id, *sums.ids) if each)),
-        numbers=_numbers(reads, ranks),
+        inputs=tuple(dict.fromkeys(each for each in (reads.id, *sums.ids, counted.id if counted else "") if each)),
+        numbers={**_numbers(reads, ranks), **(counted.numbers if counted else {})},
         error_rates=ERROR_RATES if reads.overlaps else "arithmetic only: it is as sure as what the printed length means",
     )
-
-
-def _bytes_read(evidence: Evidence, sums: SplitArithmetic) -> str:
-    """Bytes that the ranks read a second, against what their samples hold: N times as much is reading all and keeping 1 in N."""
-    table = evidence.table("rank_io")
-    size, count = known(evidence, "dataset_bytes").value, known(evidence, "dataset_samples").value
-    rate, batch = number_of(calculated(evidence, "step_rate")), sums.batch.size.value
-    if table is None or not size or not count or not rate or not batch:
-        return ""
-    spans = [(rows["rchar"].iloc[-1] - rows["rchar"].iloc[0], (rows["t"].iloc[-1] - rows["t"].iloc[0]).total_seconds())
-             for _, rows in table.groupby("rank")]  # fmt: skip
-    per_s = [float(read) / seconds for read, seconds in spans if seconds > 0]
-    if not per_s:
-        return ""
-    ratio = (sum(per_s) / len(per_s)) / (rate * batch * size / count)
-    return f" Bytes: a rank reads {ratio:.2g} times what its own samples hold."
 
 
 def _sampler(evidence: Evidence) -> str:
