@@ -59,14 +59,15 @@ class Evidence:
         return tuple(Sourced(fact, entry.id) for entry in self._of(Observation) for fact in entry.facts if fact.name == name)
 
     def fact(self, name: str) -> Sourced | None:
-        """The newest statement of that fact whose value is known."""
+        """The newest plain statement of that fact whose value is known, else the newest weak one."""
         known = [sourced for sourced in self.facts(name) if sourced.fact.value is not None]
-        return known[-1] if known else None
+        return max(reversed(known), key=lambda sourced: sourced.fact.strength, default=None)
 
     def number(self, name: str) -> float | None:
-        """The newest numeric value of that fact."""
-        known = [s.fact.value for s in self.facts(name) if isinstance(s.fact.value, int | float)]
-        return float(known[-1]) if known else None
+        """The newest numeric value of that fact, of a plain statement before a weak one."""
+        known = [s.fact for s in self.facts(name) if isinstance(s.fact.value, int | float)]
+        newest = max(reversed(known), key=lambda fact: fact.strength, default=None)
+        return float(newest.value or 0) if newest is not None else None
 
     def table(self, name: str) -> pd.DataFrame | None:
         """The newest non-empty table of that name."""

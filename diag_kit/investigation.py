@@ -30,7 +30,7 @@ from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
 from diag_kit.hosts.recorded import RecordedHost, RecordingHost, replay
 from diag_kit.hypothesize.catalogue import Cause, all_causes
-from diag_kit.hypothesize.ranking import rank
+from diag_kit.hypothesize.ranking import rank, while_it_runs
 from diag_kit.observe.known_facts import checked
 from diag_kit.observe.probe import Probe, as_far_as_it_came, from_recording, not_observed, observe
 from diag_kit.observe.told import Told
@@ -239,7 +239,7 @@ class Investigation:
         test = tests[cause_or_refuse(cause, tests)]
         outcome = test.judge(self.evidence)
         for probe in test.probes(self.evidence):
-            if outcome.verdict in _DECIDED:
+            if outcome.verdict in _DECIDED or self.evidence.fact("job_ended") is not None:
                 break
             if probe.cost is Cost.STATE_CHANGING or (probe.cost is Cost.CAREFUL and not careful):
                 continue
@@ -392,7 +392,7 @@ class Investigation:
 def _ask_rule(cause: Cause, evidence: Evidence) -> Hypothesis:
     """What the rule says; one that fails has judged nothing, and says so."""
     try:
-        return cause.rule(evidence)
+        return while_it_runs(cause.rule(evidence), evidence)
     except Exception as error:
         why = f"diag_kit's own fault: the rule failed ({type(error).__name__}: {error})"
         return Hypothesis(cause.id, cause.title, why, Status.NOT_TESTABLE, evidence_against=(Reason(why),))

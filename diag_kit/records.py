@@ -81,12 +81,17 @@ class CommandResult:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing that a source states: ``batches_per_epoch = 35446``, "train.log line 12"."""
+    """One thing that a source states: ``batches_per_epoch = 35446``, "train.log line 12".
+
+    ``strength``: 2 a plain statement (a process's environment, an argument, ``world_size=4``), 1 a reading of words that may mean
+    something else ("Using 4 GPUs"). A weak one holds where nothing else speaks, and never contradicts a plain one.
+    """
 
     name: str
     value: Value
     source: str
     unit: str = ""
+    strength: int = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from diag_kit.hosts.recorded import RecordedHost
 from diag_kit.observe.disk import Iostat
 from diag_kit.observe.documents import observe_documents
 from diag_kit.observe.gpu import Gpus
+from diag_kit.observe.job_end import JobEnd
 from diag_kit.observe.jobs import TrainingJobs
 from diag_kit.observe.logs.facts import LogFacts
 from diag_kit.observe.logs.metrics import LogMetrics
@@ -84,8 +85,11 @@ def sweep(inv: Investigation, seconds: float, pid: int | None) -> None:
         return
     has_job = inv.evidence.fact("job_pid") is not None
     observe_together(inv, window_probes(seconds, has_job=has_job))
-    if not inv.stop.is_set():
-        inv.observe(LogMetrics())
+    if inv.stop.is_set():
+        return
+    inv.observe(LogMetrics())
+    if has_job and inv.evidence.table("ranks") is not None:
+        inv.observe(JobEnd())
 
 
 def window_probes(seconds: float, *, has_job: bool) -> tuple[Probe, ...]:
@@ -151,7 +155,8 @@ def decide(inv: Investigation, findings: Findings) -> None:
     tests = all_tests()
     for found in findings:
         if found.status in (Status.SUPPORTED, Status.UNDECIDED) and found.cause in tests:
-            read_only = any(p.cost is Cost.READ_ONLY for p in tests[found.cause].probes(inv.evidence))
+            ended = inv.evidence.fact("job_ended") is not None
+            read_only = not ended and any(p.cost is Cost.READ_ONLY for p in tests[found.cause].probes(inv.evidence))
             try:
                 if read_only or isinstance(inv.host, FilesHost):
                     inv.verify(found.cause)

@@ -46,7 +46,9 @@ def is_number(value: Any) -> bool:
 
 
 def known(evidence: Evidence, name: str, by_hand: float | None = None, default: float | None = None, unit: str = "") -> Known:
-    """The fact ``name``: by hand first, then what a user told, then the newest statement, then the default as an assumption."""
+    """The fact ``name``: by hand first, then what a user told, then the newest plain statement, then the newest weak one, then
+    the default as an assumption. Only statements as strong as the one taken can contradict it.
+    """
     if by_hand is not None:
         return Known(name, float(by_hand), BY_HAND, (), unit)
     stated = [
@@ -58,9 +60,11 @@ def known(evidence: Evidence, name: str, by_hand: float | None = None, default: 
     if not stated:
         return Known(name, default, ASSUMED if default is not None else "", (), unit)
     told = [each for each in stated if each[0]]
-    _, fact, card = (told or stated)[-1]
+    strongest = max(fact.strength for _, fact, _ in stated)
+    plain = [each for each in stated if each[1].strength == strongest]
+    _, fact, card = (told or plain)[-1]
     value = _float(fact)
-    others = [f"{tidy(_float(f))} ({f.source})" for _, f, _ in stated if _float(f) != value]
+    others = [f"{tidy(_float(f))} ({f.source})" for _, f, _ in plain if _float(f) != value]
     conflict = f"{name}: {tidy(value)} ({fact.source}), but also {', '.join(dict.fromkeys(others))}" if others else ""
     return Known(name, value, fact.source, (card,) if card else (), fact.unit or unit, conflict)
 

@@ -40,9 +40,13 @@ class Document:
         return self.data.decode("utf-8", "replace")
 
     def as_result(self, part: Part | None = None) -> CommandResult:
-        """As if the file, or a part of it, had been printed on a host: what a probe's parser takes."""
+        """As if the file, or a part of it, had been printed on a host: what a probe's parser takes.
+
+        The command that was pasted above a part stays, as a remark: ``cat session.txt # line 12: nvidia-smi -q``.
+        """
         data = self.data if part is None else part.data
-        return CommandResult("files", shlex.join(["cat", self.name]), data, b"", 0, self.modified, 0.0, self.truncated)
+        remark = f" # line {part.line}: {part.command}" if part is not None and part.command else ""
+        return CommandResult("files", shlex.join(["cat", self.name]) + remark, data, b"", 0, self.modified, 0.0, self.truncated)
 
 
 class FilesHost:

@@ -10,13 +10,12 @@ from diag_kit.hypothesize.sharding_case import (
     PAIR,
     ShardingCase,
     hours_if_split,
-    loss_hint,
     numbers,
-    reasons,
     second_fault,
     sharding_case,
     status_of,
 )
+from diag_kit.hypothesize.sharding_reasons import loss_hint, reasons
 from diag_kit.records import HoursWon, Hypothesis, Reason, Status
 
 NEXT = 'files open per rank, read-only: inv.verify("{cause}")'

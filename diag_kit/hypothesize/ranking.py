@@ -23,7 +23,14 @@ def rank(hypotheses: Iterable[Hypothesis]) -> tuple[Hypothesis, ...]:
 
 def ranked(evidence: Evidence) -> tuple[Hypothesis, ...]:
     """Ask every rule of the catalogue, and rank the answers."""
-    return rank(each.rule(evidence) for each in all_causes().values())
+    return rank(while_it_runs(each.rule(evidence), evidence) for each in all_causes().values())
+
+
+def while_it_runs(found: Hypothesis, evidence: Evidence) -> Hypothesis:
+    """After the training has ended, the next probe is not for now."""
+    if not found.next_probe or evidence.fact("job_ended") is None:
+        return found
+    return replace(found, next_probe=f"not now, the training has ended; when it runs again: {found.next_probe}")
 
 
 def _key(found: Hypothesis) -> tuple[int, float, float, int, bool, str]:

@@ -235,6 +235,36 @@ def _job(dump: Dump, top: Process, launcher: str, processes: list[Process]) -> J
     return Job(top, name, ranks, _world_size(ranks, launcher, top), tuple(dump.ancestors(top)))
 
 
+def _run_of_orphan(process: Process) -> tuple[str, ...]:
+    """What ranks of one run without a launcher have in common: address, port, run id, number of ranks, user and script."""
+    env = process.environment
+    world = _number(process, _WORLD_NAMES)
+    names = (env.get("MASTER_ADDR", ""), env["MASTER_PORT"], env.get("TORCHELASTIC_RUN_ID", ""))
+    program, _ = program_of(process)
+    script = program if program.startswith("-") or not program else process.path(program)
+    return ("address", *names, str(world), str(process.uid), script)
+
+
+def _apart(processes: list[Process]) -> list[list[Process]]:
+    """Ranks that agree in everything else, told apart where a number occurs twice: by parent, then by the order of start."""
+    if len({_number(p, _RANK_NAMES) for p in processes}) == len(processes):
+        return [processes]
+    by_parent: dict[int, list[Process]] = {}
+    for process in processes:
+        by_parent.setdefault(process.parent, []).append(process)
+    if 1 < len(by_parent) < len(processes):
+        return [run for family in by_parent.values() for run in _apart(family)]
+    runs: list[dict[int | None, Process]] = []
+    for process in sorted(processes, key=lambda p: (p.started is None, p.started.timestamp() if p.started else 0.0, p.pid)):
+        number = _number(process, _RANK_NAMES)
+        free = next((run for run in runs if number not in run), None)
+        if free is None:
+            runs.append({number: process})
+        else:
+            free[number] = process
+    return [list(run.values()) for run in runs]
+
+
 def find_jobs(dump: Dump) -> list[Job]:
     """All trainings of the dump, those with most ranks first."""
     groups: dict[tuple[str, ...], list[Process]] = {}
@@ -245,14 +275,17 @@ def find_jobs(dump: Dump) -> list[Job]:
             key: tuple[str, ...] = ("launcher", str(boss.pid))
             tops[key] = (boss, launcher_of(boss))
         elif _number(process, _RANK_NAMES) is not None and process.environment.get("MASTER_PORT"):
-            env = process.environment
-            key = ("address", env.get("MASTER_ADDR", ""), env["MASTER_PORT"], str(process.uid))
+            key = _run_of_orphan(process)
             tops.setdefault(key, (process, ""))
         else:
             key = ("process", str(process.pid))
             tops[key] = (process, "")
         groups.setdefault(key, []).append(process)
-    jobs = [_job(dump, *tops[key], processes) for key, processes in groups.items()]
+    jobs = []
+    for key, processes in groups.items():
+        top, launcher = tops[key]
+        for run in [processes] if key[0] == "launcher" else _apart(processes):
+            jobs.append(_job(dump, top if top in run or launcher else run[0], launcher, run))
     taken = {pid for job in jobs for pid in job.pids} | {p.pid for job in jobs for p in job.above}
     waiting = [p for p in dump.processes.values() if launcher_of(p) in _ONLY_TRAININGS and p.pid not in taken]
     jobs += [Job(p, launcher_of(p), (), None) for p in waiting if _is_outermost(dump, p, waiting)]

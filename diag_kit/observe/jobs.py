@@ -72,6 +72,28 @@ def choose(jobs: list[Job], pid: int | None) -> Job | None:
     return next((job for job in jobs if pid in job.pids or any(p.pid == pid for p in job.above)), None)
 
 
+def choice(jobs: list[Job], job: Job) -> str:
+    """``1 of 2 trainings: pid 4242 (train.py); the other: pid 5151 (old.py, 2 ranks, ml); choose with --pid``; "" for one."""
+    if len(jobs) < 2:
+        return ""
+    others = [other for other in jobs if other is not job]
+    listed = [
+        f"pid {other.top.pid} ({', '.join(filter(None, (_name(other), _ranks(other), other.top.user)))})" for other in others[:4]
+    ]
+    more = f" and {len(others) - 4} more" if len(others) > 4 else ""
+    word = "the other" if len(others) == 1 else "the others"
+    named = f"pid {job.top.pid} ({_name(job) or job.launcher})"
+    return f"1 of {len(jobs)} trainings: {named}; {word}: {', '.join(listed)}{more}; choose with --pid"
+
+
+def _name(job: Job) -> str:
+    return posixpath.basename(script_of(job))
+
+
+def _ranks(job: Job) -> str:
+    return f"{len(job.ranks)} rank{'' if len(job.ranks) == 1 else 's'}"
+
+
 def blind_spot(dump: Dump, job: Job) -> str:
     """Empty where everything could be read; else whose processes these are and what stays unknown."""
     hidden = [process for process in (job.lead, job.top) if process.blind]
@@ -130,6 +152,8 @@ class TrainingJobs:
         problems += _job_problems(dump, jobs, chosen, searches[chosen.top.pid], self.pid)
         tables |= {"ranks": ranks_table(chosen, searches), "environment": environment_table(chosen)}
         facts = tuple(_facts(dump, chosen, searches[chosen.top.pid], interpreters[chosen.top.pid]))
+        if several := choice(jobs, chosen):
+            facts = (*facts, Fact("choice_of_training", several, "trainings found in /proc"))
         summary = _summary(chosen, facts)
         return Parsed(summary, facts, tables, dump.not_understood, tuple(problems))
 
@@ -146,10 +170,7 @@ def _dump_problems(dump: Dump, results: Iterable[CommandResult]) -> Iterable[str
 
 def _job_problems(dump: Dump, jobs: list[Job], job: Job, logs: LogSearch, pid: int | None) -> Iterable[str]:
     if pid is None and len(jobs) > 1:
-        listed = "; ".join(
-            f"pid {j.top.pid}: {j.launcher}, {len(j.ranks)} ranks, {posixpath.basename(script_of(j))}, {j.top.user}" for j in jobs
-        )
-        yield f"{len(jobs)} trainings run here ({listed}): this is about pid {job.top.pid}; pass pid to choose another"
+        yield choice(jobs, job)
     if blind := blind_spot(dump, job):
         yield blind
     elif not job.ranks:

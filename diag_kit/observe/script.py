@@ -113,10 +113,12 @@ def _all_sent(results: tuple[CommandResult, ...]) -> Sent:
 
 
 def _pasted_name(command: str) -> str:
+    """The last Python file named in the command: of a part of a session, in the command pasted above it."""
     try:
-        words = [word for word in shlex.split(command) if word.endswith(".py")]
+        words = shlex.split(command)
     except ValueError:
-        words = []
+        words = command.split()
+    words = [word for word in words if word.endswith(".py")]
     return words[-1] if words else "script.py"
 
 

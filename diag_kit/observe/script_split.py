@@ -13,15 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from diag_kit.observe.script_model import UNKNOWN, Program
+from diag_kit.observe.script_rank import chosen_by_rank, mentions_rank, uses_rank, value_nodes
 from diag_kit.observe.script_tree import Unit, called, keyword, short, written
 
 RANK_AWARE, PLAIN, ABSENT, UNCLEAR = "rank-aware", "plain", "none", "unclear"
 
-_RANK_NAME = re.compile(
-    r"^(?:global_|ddp_|dp_|local_|node_|proc_|process_|data_parallel_|self_)?(rank|process_index|shard_id|shard_index|host_index|host_id)$"
-    r"|^(RANK|LOCAL_RANK|GLOBAL_RANK|dataloading_host_index)$"
-)
-_RANK_CALL = re.compile(r"^(get_(?:global_|local_|dp_|data_parallel_)?rank|get_process_index|process_index)$")
 RANK_KEYWORDS = {"rank", "num_replicas", "world_size", "dp_rank", "shard_id", "num_shards", "process_index", "num_processes"}
 _SAMPLER_NAME = re.compile(r"Distributed\w*Sampler|Sampler\w*Distributed|^(MegatronPretraining|DP|Elastic|Sharded)\w*Sampler$")
 _PLAIN_SAMPLERS = {"RandomSampler", "SequentialSampler", "WeightedRandomSampler"}
@@ -37,30 +33,6 @@ class Part:
     kind: str
     why: str
     name: str = ""
-
-
-def mentions_rank(program: Program, where: Unit, node: ast.AST, depth: int = 0) -> bool:
-    """Whether an expression depends on the process's rank, names followed."""
-    for each in ast.walk(node):
-        name = each.id if isinstance(each, ast.Name) else each.attr if isinstance(each, ast.Attribute) else ""
-        if _RANK_NAME.match(name) or (isinstance(each, ast.Call) and _RANK_CALL.match(short(each))):
-            return True
-        if isinstance(each, ast.Constant) and each.value in ("RANK", "LOCAL_RANK", "SLURM_PROCID"):
-            return True
-        if isinstance(each, ast.Name) and depth < 3 and isinstance(each.ctx, ast.Load):
-            for place, value in program.values(where, each):
-                if value is not node and mentions_rank(program, place, value, depth + 1):
-                    return True
-    return False
-
-
-def uses_rank(program: Program, name: str) -> bool | None:
-    """Whether a class of the script's own files uses the rank; None when it is not among them."""
-    found = program.class_named(name)
-    if found is None:
-        return None
-    place, node = found
-    return mentions_rank(program, place, node, depth=3)
 
 
 def _passes_rank(program: Program, where: Unit, call: ast.Call) -> bool:
@@ -122,7 +94,7 @@ def _returned(program: Program, name: str) -> Iterator[tuple[Unit, ast.expr]]:
 
 def dataset_part(program: Program, where: Unit, node: ast.expr, depth: int = 0) -> Part:
     """Whether the dataset itself holds one rank's part only."""
-    for each in ast.walk(node):
+    for each in value_nodes(node):
         part = _splitting_node(program, where, each)
         if part is not None:
             return part
@@ -143,7 +115,7 @@ def dataset_part(program: Program, where: Unit, node: ast.expr, depth: int = 0) 
 
 def _feeding(program: Program, where: Unit, node: ast.expr) -> Iterator[list[tuple[Unit, ast.expr]]]:
     """Where the parts of an expression come from, each with all its ways: names followed, functions of the script entered."""
-    for each in ast.walk(node):
+    for each in value_nodes(node):
         if isinstance(each, ast.Name | ast.Attribute | ast.IfExp):
             yield program.values(where, each)
         elif isinstance(each, ast.Call) and program.class_named(short(each)) is None:
@@ -155,9 +127,17 @@ def _splitting_node(program: Program, where: Unit, node: ast.AST) -> Part | None
         bounds = [bound for bound in (node.slice.lower, node.slice.upper) if bound is not None]
         if any(mentions_rank(program, where, bound) for bound in bounds):
             return Part(RANK_AWARE, f"the dataset is cut by rank: {written(node, 60)}")
+    if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice) and mentions_rank(program, where, node.slice):
+        return Part(RANK_AWARE, f"each rank takes its part: {written(node, 60)}")
+    if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
+        return _filtered(program, where, node, [test for each in node.generators for test in each.ifs])
+    if isinstance(node, ast.JoinedStr) and mentions_rank(program, where, node):
+        return Part(UNCLEAR, f"the data's name holds the rank ({written(node, 60)}): what is in each is not in the text")
     if not isinstance(node, ast.Call):
         return None
     name = short(node)
+    if name == "filter":
+        return _filtered(program, where, node, [each.body for each in node.args if isinstance(each, ast.Lambda)])
     if name in _SPLITTERS or (name in ("shard", "islice", "range", "Subset") and _rank_in_call(program, where, node)):
         return Part(RANK_AWARE, f"the dataset is split by {written(node, 60)}")
     own = uses_rank(program, name)
@@ -165,8 +145,20 @@ def _splitting_node(program: Program, where: Unit, node: ast.AST) -> Part | None
         return Part(RANK_AWARE, f"{name} looks at the rank itself")
     if name == "WebDataset":
         return _webdataset(node)
+    if own is None and program.class_named(name) is not None:
+        return Part(UNCLEAR, f"{name} has the rank; what it does with it is not settled by its text")
     if own is None and any(each.arg in RANK_KEYWORDS for each in node.keywords) and not name.endswith("Sampler"):
         return Part(UNCLEAR, f"{name} is given the rank; what it does with it is defined elsewhere")
+    return None
+
+
+def _filtered(program: Program, where: Unit, node: ast.AST, tests: list[ast.expr]) -> Part | None:
+    """Items kept by a condition on the rank."""
+    kept = [chosen_by_rank(program, where, test) for test in tests]
+    if True in kept:
+        return Part(RANK_AWARE, f"the dataset is filtered by rank: {written(node, 60)}")
+    if None in kept:
+        return Part(UNCLEAR, f"a condition with the rank keeps items, and is not understood: {written(node, 60)}")
     return None
 
 
@@ -181,7 +173,8 @@ def _webdataset(call: ast.Call) -> Part | None:
 
 
 def _rank_in_call(program: Program, where: Unit, call: ast.Call) -> bool:
-    values = [*call.args, *(each.value for each in call.keywords)]
+    first = 1 if short(call) == "Subset" else 0  # what a Subset is taken from is followed on its own
+    values = [*call.args[first:], *(each.value for each in call.keywords if each.arg != "dataset")]
     return any(mentions_rank(program, where, value) for value in values)
 
 

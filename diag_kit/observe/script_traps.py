@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from diag_kit.observe.script_loaders import Loader
 from diag_kit.observe.script_model import Program
-from diag_kit.observe.script_split import RANK_AWARE, mentions_rank
+from diag_kit.observe.script_rank import mentions_rank
+from diag_kit.observe.script_split import RANK_AWARE
 from diag_kit.observe.script_tree import Unit, called, keyword, short, written
 
 _SEEDS_TORCH = {"manual_seed", "set_seed", "seed_everything", "seed_all", "set_random_seed", "fix_seed", "setup_seed"}

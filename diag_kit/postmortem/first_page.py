@@ -39,6 +39,11 @@ def about_lines(ledger: Ledger) -> tuple[Line, ...]:
         lines.append(line(mark(STOPPED)))
     kind = ledger.case.about or f"live, over {ledger.case.host_kind}"
     lines.append(line("Host ", code(ledger.case.host_name), f", {kind}. All times are UTC. ", window(ledger)))
+    ended, several = (ledger.evidence.fact(name) for name in ("job_ended", "choice_of_training"))
+    if several is not None:
+        lines.append(line(f"{several.fact.value}. ", ledger.link(several.id)))
+    if ended is not None:
+        lines.append(line(f"{ended.fact.source[:1].upper()}{ended.fact.source[1:]}. ", ledger.link(ended.id)))
     return tuple(lines)
 
 

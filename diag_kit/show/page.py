@@ -65,7 +65,7 @@ def head(told: Summary) -> Markup:
         host=told.host,
         about=about,
         clock=fill(" · seen {at}", at=utc(told.clock)) if told.clock else EMPTY,
-        job=fill("<div>{job}</div>", job=visible(told.job, 400)) if told.job else EMPTY,
+        job=fill("<div>{job}</div>", job=visible(told.job, 700)) if told.job else EMPTY,
         warnings=join(fill('<div role="status"><b>{what}</b></div>', what=visible(each, 600)) for each in told.warnings),
     )
 

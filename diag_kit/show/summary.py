@@ -242,7 +242,16 @@ def first_reason(found: Hypothesis) -> str:
 
 
 def job_line(evidence: Evidence) -> str:
-    """``torchrun, 4 ranks on GPUs 0-3, train.py since 22:27 (host clock), log train_4gpu.log``; empty when nothing is known."""
+    """``torchrun, 4 ranks on GPUs 0-3, train.py since 22:27 (host clock), log train_4gpu.log``; empty when nothing is known.
+
+    First that it has ended, where it has; last which of several trainings this is.
+    """
+    ended = evidence.fact("job_ended")
+    several = _said(evidence, "choice_of_training")
+    return "; ".join(filter(None, (ended.fact.source if ended else "", _what_runs(evidence), several)))
+
+
+def _what_runs(evidence: Evidence) -> str:
     said: list[str] = []
     launcher, world, script = (_said(evidence, name) for name in ("launcher", "world_size", "script"))
     if launcher:

@@ -33,7 +33,7 @@ def screen(inv: Investigation, width: int = WIDTH) -> str:
 
 
 def _head(told: Summary, width: int) -> list[str]:
-    job = visible(told.job, 300) or ("no training found" if told.observations else "nothing observed yet")
+    job = visible(told.job, 700) or ("no training found" if told.observations else "nothing observed yet")
     about = f" [{visible(told.about)}]" if told.about else ""
     seen = f", seen {clock(told.clock)}" if told.clock else ""
     return [

@@ -17,6 +17,8 @@ OPEN = {Status.SUPPORTED: 1.0, Status.UNDECIDED: 0.7, Status.NOT_TESTABLE: 0.3}
 """How much deciding a cause is worth, by how far it has come."""
 START_S = 5.0
 """Seconds that any probe costs, so that instant ones do not outrank everything."""
+WITHOUT_JOB = {"source_of_script"}
+"""Probes that need no running training."""
 OPENS_DECIDE = (
     "files that two ranks open at unrelated times: each has its own order (rules out a split and one order); all the same files "
     "at the same moments: one order (rules out a split and own orders); none although many were expected: the data are split and "
@@ -35,14 +37,17 @@ class _Candidate:
 def next_probes(evidence: Evidence, findings: Iterable[Hypothesis] | None = None) -> tuple[NextProbe, ...]:
     """Best first: hours at stake x how open the cause is x power / (seconds x risk). One entry for each open cause and probe.
 
-    ``findings``: the newest ranked hypotheses; computed from the evidence where not given.
+    ``findings``: the newest ranked hypotheses; computed from the evidence where not given. Once the training has ended, only what
+    does not need it.
     """
+    ended = evidence.fact("job_ended") is not None
     found = tuple(findings) if findings is not None else ranked(evidence)
     scored = [
         (_worth(hypothesis) * each.power / ((START_S + each.probe.budget_s) * RISK[each.probe.cost]), place, each.probe)
         for place, hypothesis in enumerate(found)
         if hypothesis.status in OPEN
         for each in _candidates(evidence, hypothesis)
+        if not ended or each.probe.probe in WITHOUT_JOB or each.probe.cost is Cost.STATE_CHANGING or not each.probe.budget_s
     ]
     return tuple(probe for _, _, probe in sorted(scored, key=lambda each: (-each[0], each[1])))
 

@@ -9,9 +9,11 @@ from evidence_cases import Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from diag_kit.calculate.inputs import known
 from diag_kit.calculate.parallel import data_parallel
 from diag_kit.calculate.split_arithmetic import Split, predicted, split_arithmetic
-from diag_kit.records import Fact
+from diag_kit.evidence import Evidence
+from diag_kit.records import Fact, Observation, Parsed
 
 
 def verdict(run: Run):
@@ -172,3 +174,22 @@ def test_a_stated_data_parallel_size_outranks_the_command_line():
 def test_predicted_covers_every_rounding():
     assert predicted(35446, 1, 4) == {8861, 8862}
     assert predicted(10, 3, 2) == {1, 2}
+
+
+def test_a_reading_of_prose_never_contradicts_a_plain_statement() -> None:
+    """torchrun's banner, or "Using 8 GPUs" in a log read later, beside WORLD_SIZE of the process."""
+
+    def seen(probe: str, *stated: Fact) -> Observation:
+        return Observation(probe, {}, "", (), Parsed("", stated), id=f"O-{probe}")
+
+    environment = Fact("world_size", 4, "WORLD_SIZE of pid 7")
+    prose = Fact("world_size", 8, "train.log line 3: Using 8 GPUs", strength=1)
+    both = Evidence([seen("training_jobs", environment), seen("log_facts", prose)])
+    found = known(both, "world_size")
+    assert (found.value, found.source, found.conflict) == (4, "WORLD_SIZE of pid 7", "")
+    assert (both.number("world_size"), both.fact("world_size")) == (4, both.facts("world_size")[0])
+    alone = known(Evidence([seen("log_facts", prose)]), "world_size")
+    assert (alone.value, alone.conflict) == (8, "")
+    plain = Fact("world_size", 8, "train.log line 3: world_size=8")
+    differing = known(Evidence([seen("training_jobs", environment), seen("log_facts", plain)]), "world_size")
+    assert differing.conflict == "world_size: 8 (train.log line 3: world_size=8), but also 4 (WORLD_SIZE of pid 7)"

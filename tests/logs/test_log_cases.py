@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from diag_kit.observe.logs import read_log
+from diag_kit.observe.logs.startup import quoted
 from diag_kit.records import CommandResult, Parsed
 
 DATA = Path(__file__).parent.parent / "data" / "logs"
@@ -109,7 +110,9 @@ def test_learning_rates_keep_their_printed_digits() -> None:
 
 
 def phrases() -> list[tuple[str, str]]:
-    lines = (DATA / "start_up_phrases.txt").read_text().splitlines()
+    """Start-up statements, and ordinary prose of logs that looks like one and states nothing (or something else)."""
+    files = ("start_up_phrases.txt", "prose_without_facts.txt")
+    lines = [line for name in files for line in (DATA / name).read_text().splitlines()]
     return [tuple(line.split(" || ", 1)) for line in lines if line]  # type: ignore[misc]
 
 
@@ -124,6 +127,25 @@ def test_a_plain_statement_comes_after_an_unqualified_one() -> None:
     text = b"batch_size: 16\nInstantaneous batch size per device = 8\nlog: batch_size=32\n"
     parsed = read_log((pasted("x.log", text),))
     assert [fact.value for fact in parsed.facts if fact.name == "batch_size_per_rank"] == [16, 32, 8]
+
+
+def test_a_reading_of_prose_is_weak_and_a_plain_statement_is_not() -> None:
+    parsed = read_log((pasted("x.log", b"Using 8 GPUs\nworld_size=4\n"),))
+    found = [(fact.value, fact.strength) for fact in parsed.facts if fact.name == "world_size"]
+    assert found == [(8, 1), (4, 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a short line", "a short line"),
+        ("world size: 4 " + "x" * 200, "world size: 4 " + "x" * 85 + "…"),
+        ("x" * 200, "x" * 99 + "…"),
+        ("word " * 40, ("word " * 20).strip() + "…"),
+    ],
+)
+def test_quotes_are_cut_between_words(text: str, shown: str) -> None:
+    assert quoted(text) == shown
 
 
 def test_a_log_that_says_nothing() -> None:

@@ -62,11 +62,13 @@ def test_pid_chooses_among_several() -> None:
     """Launcher, rank and loader process all name their job; the other job stays listed."""
     both = read("two_jobs")
     assert both.tables["jobs"]["ranks"].tolist() == [3, 2]
-    assert "2 trainings run here" in both.problems[0]
-    assert "pass pid" in both.problems[0]
+    said = "1 of 2 trainings: pid 3421 (train.py); the other: pid 3359 (train.py, 2 ranks, root); choose with --pid"
+    assert both.problems[0] == said
+    assert facts(both)["choice_of_training"] == said
     smaller = int(both.tables["jobs"]["pid"].iloc[1])
     chosen = read("two_jobs", pid=smaller)
     assert facts(chosen)["world_size"] == 2
+    assert str(facts(chosen)["choice_of_training"]).startswith("1 of 2 trainings: pid 3359 (train.py); the other: pid 3421")
     assert facts(chosen)["log_path"] == "/data/run/first/train.log"
     assert chosen.problems == ()
     rank = int(chosen.tables["ranks"]["pid"].iloc[1])

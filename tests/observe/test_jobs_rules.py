@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from diag_kit.observe.job_log import find_data_dir, find_logs
 from diag_kit.observe.job_tables import gpu_of
 from diag_kit.observe.job_tree import find_jobs, launcher_of, program_of
-from diag_kit.observe.jobs import interpreter_of
+from diag_kit.observe.jobs import choice, interpreter_of
 from diag_kit.observe.process_dump import Dump, HostClock, OpenFile, Process
 
 TORCH = frozenset({"libtorch_cpu"})
@@ -119,6 +121,42 @@ def test_rank_of_the_node_is_not_the_rank_of_the_process() -> None:
 def test_ranks_started_by_hand_are_one_job() -> None:
     (job,) = find_jobs(dump(rank(21, 0, 1), rank(22, 1, 1)))
     assert (len(job.ranks), job.world_size) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("differs", "jobs"),
+    [
+        ({}, [{21, 22, 23, 24}]),
+        ({"MASTER_PORT": "29511"}, [{21, 22}, {23, 24}]),
+        ({"TORCHELASTIC_RUN_ID": "later"}, [{21, 22}, {23, 24}]),
+        ({"MASTER_ADDR": "10.0.0.2"}, [{21, 22}, {23, 24}]),
+        ({"WORLD_SIZE": "8"}, [{21, 22}, {23, 24}]),
+    ],
+)
+def test_orphan_ranks_of_different_runs(differs: dict[str, str], jobs: list[set[int]]) -> None:
+    """Four ranks whose launchers died: one run of four, or two of different ports, run ids, addresses or sizes."""
+    ranks = []
+    for pid in range(21, 25):
+        env = {**rank(pid, pid - 21, 1).environment, **(differs if pid > 22 else {})}
+        ranks.append(process(pid, "python -u train.py", 1, environment=env, libraries=TORCH))
+    assert [{r.process.pid for r in job.ranks} for job in find_jobs(dump(*ranks))] == jobs
+
+
+@pytest.mark.parametrize("parents", [(1, 1), (31, 41)])
+def test_orphans_with_the_same_numbers_are_two_runs(parents: tuple[int, int]) -> None:
+    """RANK 0 and 1 twice, alike in everything: told apart by parent, else by the order of start."""
+    times = [datetime(2026, 11, 30, 10, minute, tzinfo=UTC) for minute in (0, 1, 30, 31)]
+    alike = [rank(21 + i, i % 2, parents[i // 2], started=times[i]) for i in range(4)]
+    found = find_jobs(dump(*alike))
+    assert [[(r.number, r.process.pid) for r in job.ranks] for job in found] == [[(0, 21), (1, 22)], [(0, 23), (1, 24)]]
+    assert not any(r.guessed for job in found for r in job.ranks)
+
+
+def test_orphans_of_different_scripts_are_two_runs() -> None:
+    other = process(23, "python -u old.py", 1, environment=rank(23, 1, 1).environment, libraries=TORCH)
+    found = find_jobs(dump(rank(21, 0, 1), other))
+    assert [[r.process.pid for r in job.ranks] for job in found] == [[21], [23]]
+    assert choice(found, found[1]) == "1 of 2 trainings: pid 23 (old.py); the other: pid 21 (train.py, 1 rank); choose with --pid"
 
 
 def test_slurm_ranks_and_the_batch_script_trap() -> None:

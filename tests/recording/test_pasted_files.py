@@ -17,6 +17,7 @@ from diag_kit.errors import BadInput, NotRecorded
 from diag_kit.hosts.files import files
 from diag_kit.hosts.kinds import KINDS, kind_of, split_parts
 from diag_kit.hosts.protocol import Host
+from diag_kit.observe.logs.pieces import asked_files
 
 PS = "    PID    PPID USER     STAT %CPU COMMAND\n   2100       1 carol    Rl   38.1 python main.py --lr 1e-4\n"
 SMI = """\
@@ -121,6 +122,15 @@ def test_a_terminal_session_is_cut_at_its_prompts(tmp_path: Path) -> None:
         ("text", "", 1), ("ps", "ps -ef", 3), ("nvidia_smi_table", "nvidia-smi", 6), ("dmesg", "dmesg", 14),
     ]  # fmt: skip
     assert document.as_result(document.parts[1]).text.rstrip() == PS.rstrip()
+    commands = ["cat session.txt", "cat session.txt # line 3: ps -ef", "cat session.txt # line 6: nvidia-smi"]
+    assert [document.as_result(part).command for part in document.parts[:3]] == commands
+
+
+def test_a_log_in_a_session_is_named_by_its_file(tmp_path: Path) -> None:
+    """Also under a command with a quote that does not close."""
+    (tmp_path / "session.txt").write_text(f"$ echo it's here\n{LOG}\n$ tail -n 5 train.log\n{LOG}")
+    (document,) = files(tmp_path).documents
+    assert [asked_files(document.as_result(part), 0) for part in document.parts] == [["session.txt"], ["session.txt"]]
 
 
 def test_tail_of_several_files_is_cut_at_its_headings() -> None:

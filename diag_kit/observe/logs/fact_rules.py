@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from diag_kit.observe.logs.fact_ranks import devices_first, layout, workers, world_size
 from diag_kit.observe.logs.fact_words import (
     ALREADY,
+    ASIDE,
     BATCH,
     COUNT,
     DATASET,
     DEVICE,
+    DURATIONS,
     LARGEST,
     LOADER,
+    NOTHING,
     SAMPLE,
     SIZE,
     STEP,
@@ -28,15 +32,21 @@ from diag_kit.observe.logs.numbers import scaled
 
 _BYTES = {"kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "pb": 1e15, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _SCALES = {"k", "K", "M", "B", "m", "b", "G", "T"}
-_NUMBER_OF = {"num", "number", "n", "total", "#"}
 Rule = Callable[[Phrase], Stated | None]
 
 
-def classify(before: str, value: float, unit: str, after: Sequence[str], evaluating: bool = False) -> Stated | None:
-    """What ``before = value unit`` (or ``value after``) states; None when it is nothing that the kit asks for."""
+def classify(
+    before: str, value: float, unit: str, after: Sequence[str], evaluating: bool = False, explicit: bool = True
+) -> Stated | None:
+    """What ``before = value unit`` (or ``value after``) states; None when it is nothing that the kit asks for.
+
+    ``explicit``: "=" or ":" stood between; without it, a thing in the singular before a number is numbered, not counted.
+    """
     if value != value or value in (float("inf"), float("-inf")) or unit == "%" or "/" in unit:
         return None
-    phrase = Phrase.of(before, after, scaled(value, unit) if unit in _SCALES else value, evaluating)
+    phrase = Phrase.of(before, after, scaled(value, unit) if unit in _SCALES else value, evaluating, explicit)
+    if phrase.index or unit.lower() in DURATIONS or set(phrase.after[:1]) & DURATIONS:
+        return None
     if unit.lower() in _BYTES:
         return _dataset_bytes(phrase, value * _BYTES[unit.lower()])
     for rule in RULES:
@@ -46,10 +56,6 @@ def classify(before: str, value: float, unit: str, after: Sequence[str], evaluat
         if stated is not None:
             return stated if stated.name else None
     return None
-
-
-NOTHING = Stated("", 0)
-"""A rule's answer for a phrase that is known to state none of the facts, so that no later rule guesses."""
 
 
 def _dataset_bytes(p: Phrase, size: float) -> Stated | None:
@@ -69,6 +75,9 @@ def _batch_size(p: Phrase) -> Stated | None:
         return None
     if not p.whole or p.has(VAL) or p.evaluating:
         return NOTHING
+    between = p.behind("size", "batch", "bs", "batchsize", "mbs", "gbs")
+    if not between <= _BETWEEN | DEVICE or p.has(ASIDE | LARGEST | {"node"}) or set(p.after[:4]) & _REFUSED:
+        return NOTHING
     if p.has({"per", "instantaneous", "local", "micro", "mbs"}) or (p.has({"device", "gpu", "rank"}) and p.lacks({"total"})):
         return Stated("batch_size_per_rank", p.whole, "samples")
     if p.has({"global", "total", "effective", "overall", "gbs"}):
@@ -76,40 +85,9 @@ def _batch_size(p: Phrase) -> Stated | None:
     return Stated("batch_size_per_rank", p.whole, "samples", 1)
 
 
-LAYOUT = {"data": "data", "dp": "data", "tensor": "tensor", "tp": "tensor", "pipeline": "pipeline", "pp": "pipeline",
-          "context": "context", "cp": "context", "sequence": "sequence", "sp": "sequence"}  # fmt: skip
-
-
-def _layout(p: Phrase) -> Stated | None:
-    """``tensor_parallel_size=4``, ``tensor-model-parallel-size 2``, ``dp_size: 8``: how the ranks are divided."""
-    kinds = [LAYOUT[word] for word in LAYOUT if word in p.words]
-    named = "parallel" in p.words or "parallelism" in p.words or bool(p.words & {"dp", "tp", "pp", "cp", "sp"})
-    if len(kinds) == 1 and named and p.has({"size", "degree", "dim"}) and p.whole is not None:
-        return Stated(f"{kinds[0]}_parallel_size", p.whole, "ranks")
-    return None
-
-
-def _world_size(p: Phrase) -> Stated | None:
-    if not p.whole:
-        return None
-    if {"world", "size"} <= p.words:
-        return Stated("world_size", p.whole, "ranks")
-    counted = p.has(_NUMBER_OF, DEVICE) and p.lacks(SAMPLE, STEP, {"epoch", "per"})
-    if counted or p.has({"nproc"}):
-        return Stated("world_size", p.whole, "ranks", 1)
-    return None
-
-
-def _workers(p: Phrase) -> Stated | None:
-    countable = p.value == int(p.value) and 0 <= p.value < 2**31
-    if (
-        p.has({"worker"})
-        and (p.lacks({"suggested", "max", "rank", "id"}) or {"num", "per"} <= p.words)
-        and countable
-        and len(p.words) <= 5
-    ):
-        return Stated("num_workers", int(p.value), "", 2 if p.has(_NUMBER_OF) else 1)
-    return None
+_BETWEEN = {"per", "is", "of", "set", "to", "used", "total", "train", "training", "w", "parallel", "distributed", "accumulation",
+            "the", "in", "sample", "sequence", "global", "local", "micro", "each"}  # fmt: skip
+_REFUSED = {"too", "not", "fail", "failed", "oom", "fit"}
 
 
 def _sequence_length(p: Phrase) -> Stated | None:
@@ -150,7 +128,8 @@ def _learning_rate(p: Phrase) -> Stated | None:
         "factor",
         "mult",
     }
-    return Stated("base_lr", p.value, "", 1) if p.lacks(other) and 0 < p.value < 100 else NOTHING
+    beside = p.behind("lr", "rate") <= {"is", "of", "set", "to", "base", "initial", "init", "peak", "max", "value"}
+    return Stated("base_lr", p.value, "", 1) if beside and p.lacks(other) and 0 < p.value < 100 else NOTHING
 
 
 def _log_interval(p: Phrase) -> Stated | None:
@@ -239,20 +218,23 @@ def _value_first(p: Phrase) -> Stated | None:
     if not p.after or not p.whole:
         return NOTHING
     head, near = p.after[:4], set(p.after[:4])
-    if "worker" in head[: 2 if head[0] in LOADER else 1]:
-        return Stated("num_workers", p.whole, "", 1) if p.lacks({"rank"}) else NOTHING
-    if head[0] in DEVICE and p.has({"with", "on", "using", "across", "over", "of", "world"}):
-        return Stated("world_size", p.whole, "ranks", 1)
-    if head[0] == "epoch" and p.has({"for", "train", "training", "run", "total"}):
-        return Stated("epochs", p.whole, "", 1)
+    if "worker" in head[:3] and set(head[: head.index("worker")]) <= LOADER | {"data", "loading"}:
+        loading = p.has(LOADER) or head[0] != "worker"
+        return Stated("num_workers", p.whole, "", 1) if loading and p.lacks({"rank"}, ASIDE) else NOTHING
+    if head[0] in DEVICE:
+        return devices_first(p, near)
+    if head[0] == "epoch" and near.isdisjoint({"per", "without", "later"}):
+        run = p.has(TRAIN | {"run", "running", "total", "fit", "fitting"}) and p.lacks(ASIDE, ALREADY)
+        return Stated("epochs", p.whole, "", 1) if run else NOTHING
     if "epoch" in near and near & {"per", "each"}:
         plain = near & (STEP | BATCH) and not near & VAL and p.lacks(VAL)
         return Stated("batches_per_epoch", p.whole, "batches") if plain else NOTHING
-    if p.steps_after and near & {"total", "training", "train", "optimization"} and set(head[:3]) & STEP:
+    total = near & {"total", "optimization"} or (near & TRAIN and p.words <= TRAIN | {"for", "with", "over", "run", "will", "in"})
+    if p.steps_after and total and set(head[:3]) & STEP and p.lacks(ASIDE, ALREADY):
         return Stated("total_steps", p.whole, "steps", 1)
     if near & {"parameter", "param"} and p.value >= 1000:
         return Stated("trainable_parameters" if "trainable" in near else "parameters", p.whole, "", 1)
-    if p.steps_after and head[0] in STEP and p.has({"for"}, TRAIN | {"run"}):
+    if p.steps_after and head[0] in STEP and p.has({"for"}, TRAIN | {"run"}) and p.lacks(ASIDE, ALREADY):
         return Stated("total_steps", p.whole, "steps", 1)
     return _samples_after(p, head, near)
 
@@ -265,6 +247,8 @@ _FOUND = {
 
 def _samples_after(p: Phrase, head: Sequence[str], near: set[str]) -> Stated | None:
     said = near | p.words
+    if said & (ASIDE - {"found"}):
+        return None
     if set(head[:3]) & SAMPLE and not near & (ALREADY | BATCH | {"per"}):
         if said & VAL and not near & TRAIN:
             return Stated("val_samples", p.whole or 0, "samples")
@@ -280,9 +264,9 @@ def _samples_after(p: Phrase, head: Sequence[str], near: set[str]) -> Stated | N
 RULES: tuple[Rule, ...] = (
     _accumulation,
     _batch_size,
-    _layout,
-    _world_size,
-    _workers,
+    layout,
+    world_size,
+    workers,
     _sequence_length,
     _parameters,
     _warm_up,

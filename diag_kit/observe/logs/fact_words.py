@@ -31,10 +31,53 @@ ALREADY = {
 }  # fmt: skip
 """Words of counts that go on while it runs, or of limits: no statement about the whole."""
 
+ASIDE = {
+    "showing",
+    "show",
+    "here",
+    "random",
+    "displaying",
+    "plotting",
+    "visualizing",
+    "profiling",
+    "profile",
+    "profiler",
+    "active",
+    "compile",
+    "compiling",
+    "ran",
+    "sanity",
+    "benchmark",
+    "benchmarking",
+    "estimated",
+    "eta",
+    "time",
+    "took",
+    "patience",
+    "last",
+    "warmup",
+    "improvement",
+    "retry",
+    "oom",
+    "trying",
+    "try",
+    "reducing",
+    "increasing",
+    "supported",
+    "found",
+    "without",
+}
+"""Words of remarks beside the run: an excerpt, a trial, a limit of something, a forecast."""
+ELSEWHERE = {"per", "each", "every", "thread", "omp", "max", "maximum", "visible", "available", "free", "memory", "mem", "local"}
+"""A count of devices or processes beside one of these is of a part, or of what could be used."""
+DURATIONS = {"s", "sec", "second", "ms", "us", "min", "minute", "h", "hr", "hour", "day"}
+
 _SPLIT = re.compile(r"[^A-Za-z0-9#]+|(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])(?=\d)")
 _STEPS = re.compile(r"(?:steps|iterations|iters|updates)\b", re.IGNORECASE)
 _PER = re.compile(r"(?<=\w)/(?=epoch|step|rank|gpu)", re.IGNORECASE)
 _EPOCHS = re.compile(r"(?:^|[\s_/])epochs$", re.IGNORECASE)
+_PLURAL = re.compile(r"s$", re.IGNORECASE)
+_COUNTED = SAMPLE | STEP | BATCH | DEVICE | {"epoch", "worker", "node", "shard", "loader"}
 _IRREGULAR = {"processes": "process", "batches": "batch", "minibatches": "minibatch", "entries": "entry"}
 _ENDS_IN_S = {"loss", "bias", "pass", "class", "process", "this", "has", "cls", "pos", "gas"}
 
@@ -47,6 +90,10 @@ class Stated:
     value: int | float
     unit: str = ""
     strength: int = 2
+
+
+NOTHING = Stated("", 0)
+"""A rule's answer for a phrase that is known to state none of the facts, so that no later rule guesses."""
 
 
 def words_of(phrase: str) -> list[str]:
@@ -66,6 +113,7 @@ class Phrase:
 
     ``whole``: the value where it is a positive whole number, else None. ``steps_before``/``steps_after``: steps, iterations
     or updates in the plural; ``epochs_before``: it ends in "epochs". ``evaluating``: it stands under a banner of an evaluation.
+    ``index``: it is one of many, not a count ("GPU 0", "for file 12"): a thing in the singular, and neither "=" nor ":".
     """
 
     ordered: tuple[str, ...]
@@ -76,17 +124,25 @@ class Phrase:
     epochs_before: bool
     steps_after: bool
     evaluating: bool
+    index: bool
 
     @classmethod
-    def of(cls, before: str, after: Sequence[str], value: float, evaluating: bool) -> Phrase:
+    def of(cls, before: str, after: Sequence[str], value: float, evaluating: bool, explicit: bool = True) -> Phrase:
         ordered = tuple(words_of(before))
         behind = _PER.sub(" per ", " ".join(after[:6]))
         plural = bool(_STEPS.search(before)), bool(_EPOCHS.search(before)), bool(_STEPS.search(" ".join(after[:4])))
-        return cls(ordered, frozenset(ordered), tuple(words_of(behind)), value, *plural, evaluating)
+        numbered = bool(ordered) and ordered[-1] in _COUNTED and not explicit and not _PLURAL.search(before.strip())
+        index = numbered and not set(ordered) & {"num", "number", "n", "per"}
+        return cls(ordered, frozenset(ordered), tuple(words_of(behind)), value, *plural, evaluating, index)
 
     @property
     def whole(self) -> int | None:
         return int(self.value) if self.value == int(self.value) and 1 <= self.value < 2**62 else None
+
+    def behind(self, *names: str) -> set[str]:
+        """The words between the last of these names and the number; all words where none of them stands."""
+        last = max((place for place, word in enumerate(self.ordered) if word in names), default=-1)
+        return set(self.ordered[last + 1 :])
 
     def has(self, *groups: set[str]) -> bool:
         """A word of each group stands before the number."""

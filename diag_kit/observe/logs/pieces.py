@@ -137,7 +137,7 @@ def parts(output: bytes) -> Iterator[Part]:
 def asked_files(result: CommandResult, skip: int) -> list[str]:
     """The paths that a command was given: after ``skip`` other arguments of a script of the kit, or the end of ``cat PATH``."""
     try:
-        words = shlex.split(result.command)
+        words = shlex.split(result.command, comments=result.command.startswith("cat "))
     except ValueError:
         words = result.command.split()
     if len(words) > 4 and words[1] == "-c" and words[3] == "diag_kit":

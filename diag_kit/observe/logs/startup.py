@@ -13,7 +13,7 @@ from diag_kit.observe.logs.pairs import Pair, find_dicts, text_pairs
 from diag_kit.records import Fact
 
 _HINT = re.compile(
-    r"running|initiali|sampl|exampl|file|row|image|data|loader|batch|epoch|step|iter|world|parallel|[tpcds]p_size|proc|gpu|rank|worker|accum|warm|\blr\b|learning"
+    r"node|machine|running|initiali|sampl|exampl|file|row|image|data|loader|batch|epoch|step|iter|world|parallel|[tpcds]p_size|proc|gpu|rank|worker|accum|warm|\blr\b|learning"
     r"|seq|param|token|resum|continu|restor|log|print|train|length|len\(|record|version|split|size|items|member|speculators",
     re.IGNORECASE,
 )
@@ -40,8 +40,15 @@ _RANK_STARTED = re.compile(
 _DONE = re.compile(r"\bepoch\b.{0,40}?(\d{1,6}).{0,40}?\b(?:done|finished|completed?|took|cost|ended|end)\b", re.IGNORECASE)
 _EPOCH_OF = re.compile(r"\bepochs?\s{0,2}:?\s{0,2}\[?(\d{1,6})\s{0,2}(?:/|of)\s{0,2}(\d{1,6})(?![\d.%])\]?", re.IGNORECASE)
 _RANK_ZERO = re.compile(
-    r"(?:log|print|report|report|output|metric)\w*\b.{0,60}\bonly\b.{0,30}\brank\s?0|rank\s?0 only", re.IGNORECASE
+    r"\b(?:log|print|report|output|metric)\w*\b.{0,60}(?:\bonly\b.{0,30}\brank\s?0|\brank\s?0 only)"
+    r"|\b(?:only rank\s?0|rank\s?0 only)\b.{0,20}\b(?:log|print|report|output)",
+    re.IGNORECASE,
 )
+_NO_RESUME = re.compile(r"\b(?:until|up to|every|not|without|to resume|can be|could be|may be|if you)\b|--resume", re.IGNORECASE)
+"""Beside a word for going on: an end, advice, or a denial, but no step that was resumed from."""
+_NO_VERSION = re.compile(r"\b(?:requires?|needs?|need|upgrade|install|old|unsupported|not)\b", re.IGNORECASE)
+_PART_OF_EPOCH = re.compile(r"\b(?:valid|val\b|eval|test|sav|checkpoint|load|download)", re.IGNORECASE)
+"""What takes its time in an epoch without being the epoch."""
 _VERSION = re.compile(
     r"\b(speculators|transformers|deepspeed|lightning|accelerate|torchtitan|composer)"
     r"(?: version|==| v|[ :])\s?v?(\d+\.\d+[\w.+]*)",
@@ -75,7 +82,7 @@ class StartUp:
         if self._fruitless[shape] >= _FORGET_AFTER:
             return
         known = len(self._stated) + sum(map(len, self._started.values()))
-        source = f"{file} line {line.last}: {text.strip()[:100]}"
+        source = f"{file} line {line.last}: {quoted(text)}"
         banner = _EVAL_BANNER.search(text)
         if banner:
             self._evaluating = not banner[1].lower().startswith("train")
@@ -92,9 +99,9 @@ class StartUp:
         self._order += 1
         old = self._stated.get(key)
         if old is None and len(self._stated) < MAX_FACTS:
-            self._stated[key] = (stated.strength, self._order, Fact(stated.name, stated.value, source, stated.unit))
+            self._stated[key] = (stated.strength, self._order, _fact(stated, source))
         elif old is not None and stated.strength > old[0]:
-            self._stated[key] = (stated.strength, old[1], Fact(stated.name, stated.value, source, stated.unit))
+            self._stated[key] = (stated.strength, old[1], _fact(stated, source))
 
     def _sentences(self, text: str, line: Line, source: str) -> None:
         member = _MEMBER.search(text)
@@ -113,17 +120,17 @@ class StartUp:
         if line.rank is not None and line.rank_kind in ("global", "local") and _RANK_STARTED.match(text):
             self._start(line.rank, line.rank_kind, source)
         resume = _RESUME_GLOBAL.search(text) or _RESUME.search(text)
-        if resume:
+        if resume and not _NO_RESUME.search(text[: resume.end()]):
             step = next(group for group in resume.groups() if group)
             self._state(Stated("resume_step", int(step.replace(",", "")), "steps"), source)
         version = _VERSION.search(text)
-        if version:
+        if version and not _NO_VERSION.search(text):
             self._say("library_version", f"{version[1].lower()} {version[2]}", source)
         epoch = _EPOCH_OF.search(text)
         if epoch and 0 < int(epoch[2]) >= int(epoch[1]) and "val" not in text[: epoch.start()].lower():
             self._state(Stated("epochs", int(epoch[2]), "", 1), source)
         done = _DONE.search(text)
-        if done:
+        if done and not _PART_OF_EPOCH.search(text[: done.end()]):
             self._epoch_done(text, source)
 
     def _epoch_done(self, text: str, source: str) -> None:
@@ -178,20 +185,49 @@ class StartUp:
             return True
         if pair.of:
             return False
-        stated = classify(pair.key, value, pair.unit, pair.after, self._evaluating)
+        stated = classify(pair.key, value, pair.unit, pair.after, self._evaluating, pair.explicit)
         if stated is None or (not before_metrics and stated.strength < 2):
             return False
         self._state(stated, source)
         return True
 
+    def _ranks_of_all_nodes(self) -> list[tuple[int, int, Fact]]:
+        """Ranks a node x nodes. The launcher's own ``nproc_per_node`` alone is on one node (torchrun's default for --nnodes)."""
+        per_node = self._only("ranks_per_node")
+        nodes = self._only("nodes")
+        if per_node is None or (nodes is None and per_node[0] < 2) or any(name == "world_size" for name, _ in self._stated):
+            return []
+        count = 1 if nodes is None else int(nodes[2].value or 1)
+        source = per_node[2].source + (f"; {nodes[2].source}" if nodes is not None else "")
+        return [(1, per_node[1], Fact("world_size", int(per_node[2].value or 0) * count, source, "ranks", 1))]
+
+    def _only(self, name: str) -> tuple[int, int, Fact] | None:
+        """The one statement of that fact; None where there is none or two that differ."""
+        found = [entry for (stated, _), entry in self._stated.items() if stated == name]
+        return found[0] if len(found) == 1 else None
+
     def facts(self) -> list[Fact]:
         """Weaker statements first, plain ones last, each group in the order of the log."""
-        ordered = sorted(self._stated.values(), key=lambda entry: (entry[0], entry[1]))
+        ordered = sorted([*self._stated.values(), *self._ranks_of_all_nodes()], key=lambda entry: (entry[0], entry[1]))
         facts = [fact for _, _, fact in ordered]
         started = max(self._started.values(), key=len)
         if started:
             facts.append(Fact("started_ranks", len(started), self._started_source, "ranks"))
         return facts
+
+
+def _fact(stated: Stated, source: str) -> Fact:
+    return Fact(stated.name, stated.value, source, stated.unit, stated.strength)
+
+
+def quoted(text: str, limit: int = 100) -> str:
+    """A log line as evidence quotes it: cut between words, and the cut shown."""
+    line = text.strip()
+    if len(line) <= limit:
+        return line
+    head = line[: limit - 1]
+    whole = head if line[limit - 1].isspace() else head.rpartition(" ")[0]
+    return f"{(whole if len(whole) > limit // 2 else head).rstrip(' ,;:')}…"
 
 
 def _heading(text: str) -> str:
@@ -203,4 +239,4 @@ def _heading(text: str) -> str:
 def _used_its_after(pair: Pair) -> bool:
     """Whether the words behind the number were needed to tell what it is."""
     value = to_float(pair.value)
-    return bool(pair.after) and (value is None or classify(pair.key, value, pair.unit, ()) is None)
+    return bool(pair.after) and (value is None or classify(pair.key, value, pair.unit, (), explicit=pair.explicit) is None)
