@@ -93,6 +93,8 @@ def _forms(reading: Reading, metrics: pd.DataFrame, files: str) -> list[Fact]:
     by_framework: Counter[str] = Counter()
     for (framework, _), count in reading.forms.items():
         by_framework[framework] += count
+    if not any(by_framework.keys()):
+        by_framework = reading.bar_frameworks
     named = [(count, framework) for framework, count in by_framework.items() if framework]
     if named:
         count, framework = max(named)
@@ -105,6 +107,10 @@ def _forms(reading: Reading, metrics: pd.DataFrame, files: str) -> list[Fact]:
             facts.append(
                 Fact("rank_filter", "rank 0 only", "the library's own console prints rank 0 (to 0.6.0: rank 0 of each node)")
             )
+    if reading.counts:
+        level, counts = min(reading.counts, key=lambda key: (key[0], -reading.counts[key]))
+        if level < 9 or reading.rows.bars_only:
+            facts.append(Fact("step_counts", counts, f"form of {reading.counts[level, counts]} records in {files}"))
     if reading.rank_kinds:
         kind, count = reading.rank_kinds.most_common(1)[0]
         facts.append(Fact("rank_tags", _TAGS.get(kind, kind), f"{count} records in {files}"))

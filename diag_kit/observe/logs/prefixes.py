@@ -14,6 +14,8 @@ LAUNCHER = re.compile(
     r"|\([\w.]{1,60} pid=\d{1,10}(?:, ip=[^)\s]{1,60})?\) ?"
     r"|\[pod/[^\]\s]{1,200}\] ?)"
 )
+EMBEDDED = re.compile(r"\[(?:default|rank)(?P<local>\d{1,5})\]:")
+"""A launcher's tag in mid-line: another rank wrote on before the line had ended."""
 LABEL = re.compile(r"(?:P\d+ )? {0,5}(\d{1,5}): ")
 """``srun --label``: the task id, right-aligned. Only trusted when most lines have one."""
 
@@ -28,6 +30,8 @@ _RANK_WORD = re.compile(
     r"(?:\s?/\s?\d{1,6})?\s?[)>}]?(?:\s{0,3}[:|>,-]\s|:|\s|(?=[\[{(])|\Z)",
     re.IGNORECASE,
 )
+_MPI = re.compile(r"\[\d{1,6},(?P<rank>\d{1,6})\]<std(?:out|err)>: ?")
+"""Open MPI's tag behind its own time stamp (--timestamp-output with --tag-output)."""
 _BRACKET = re.compile(r"\[([^\[\]\n]{1,80})\]:?")
 _BRACKET_RANK = re.compile(
     r"(?:(?P<scope>local|global|world|gpu|cuda|device|dist|dp)?[_ :]?(?:rank|r|gpu|cuda|device)[_ :=#-]{0,2})(?P<rank>\d{1,6})"
@@ -49,7 +53,7 @@ _MAX_PARTS = 16
 def strip_launcher(line: Line) -> Line:
     """Take launcher tags off the front of a physical line, note the rank, and join or cut at tags in mid-line.
 
-    A second tag of the same rank is a partial write and is removed; one of another rank stays for ``cut_embedded``.
+    A second tag of the same rank is a partial write and is removed; one of another rank stays for ``cut_records``.
     """
     text, position, role = line.text, 0, ""
     for _ in range(_MAX_PARTS):
@@ -59,7 +63,7 @@ def strip_launcher(line: Line) -> Line:
         position = match.end()
         if match["local"]:
             role = match["role"]
-            line.tag(int(match["local"]), "global" if role.lower().endswith("rank") and "local" not in role else "local")
+            line.tag(int(match["local"]), _role_kind(role, text, position))
             own = match[0].strip()
             if own in text[position:]:
                 text = text[:position] + text[position:].replace(own, "")
@@ -68,6 +72,12 @@ def strip_launcher(line: Line) -> Line:
     if position:
         line.text = text[position:]
     return line
+
+
+def _role_kind(role: str, text: str, position: int) -> RankKind:
+    """``[rank3]:`` is torch's own global rank or a script's, but torchtitan's launcher calls the LOCAL rank so (--role rank)."""
+    named = role.lower().endswith("rank") and "local" not in role.lower()
+    return "global" if named and not text.startswith("[titan]", position) else "local"
 
 
 def strip_prefix(line: Line, start: int = 0) -> int:
@@ -114,6 +124,9 @@ def _bracket(line: Line, text: str, position: int) -> int:
     match = _BRACKET.match(text, position)
     if not match:
         return position
+    if text[match.end() : match.end() + 4] == "<std" and (mpi := _MPI.match(text, position)):
+        line.tag(int(mpi["rank"]), "global")
+        return mpi.end()
     inner = match[1]
     if inner[0].isdigit() or ":" in inner:
         stamp = find_stamp(inner)

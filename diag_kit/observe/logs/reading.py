@@ -43,7 +43,11 @@ class Reading:
     startup: StartUp = field(default_factory=StartUp)
     forms: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(framework, form) -> records."""
+    bar_frameworks: Counter[str] = field(default_factory=Counter)
+    """The frameworks whose bars were seen."""
     rank_kinds: Counter[str] = field(default_factory=Counter)
+    counts: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """(level, what the step counts) -> records."""
     totals: dict[tuple[str, int], str] = field(default_factory=dict)
     """("step" with or without "epoch", total printed behind it) -> where."""
     rich_records: int = 0
@@ -151,13 +155,19 @@ def _take(reading: Reading, index: int, line: Line, found: Found, texts: tuple[s
         reading.rank_kinds[found.rank_kind] += 1
     if not found.from_bar:
         reading.forms[framework, found.form] += 1
+    elif framework:
+        reading.bar_frameworks[framework] += 1
+    if found.counts and found.split == "train":
+        reading.counts[9 if found.from_bar else found.level, found.counts] += 1
     reading.rich_records += line.rich
     reading.rows.add(found, texts, line, index)
-    if found.step_of is not None or found.epoch_of is not None:
+    if found.step_of is not None or found.epoch_of is not None or found.run_steps is not None:
         where = f"{reading.pieces[index].file} line {line.last}"
         beside_epoch = any(cell.column == "epoch" for cell in found.cells)
         if found.step_of:
             reading.totals.setdefault(("step of epoch" if beside_epoch else "step", found.step_of), where)
+        if found.run_steps:
+            reading.totals.setdefault(("step", found.run_steps), where)
         if found.epoch_of:
             reading.totals.setdefault(("epoch", found.epoch_of), where)
 
