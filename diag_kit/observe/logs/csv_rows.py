@@ -30,23 +30,29 @@ def csv_rows(lines: Iterable[Line]) -> Iterator[Line]:
         yield from chain(first, source)
         return
     names, separator = header
-    begun: _Row | None = None
+    begun: list[_Row] = []
     for line in source:
         again = _header(line.text)
         if again is not None:
             names, separator = again
             continue
         row = _row(line, names, separator)
-        if begun and row and begun.joins(row):
-            begun = begun.joined(row)
+        fitting = next((i for i, other in enumerate(begun) if row and other.joins(row)), None)
+        if row and fitting is not None:
+            begun[fitting] = begun[fitting].joined(row)
             continue
-        if begun:
-            yield begun.as_line()
-        begun = row
-        if row is None:
+        if begun and not (row and len(begun) < 2 and begun[0].same_step(row)):
+            yield from _in_order(begun)
+            begun = []
+        if row:
+            begun.append(row)
+        else:
             yield line
-    if begun:
-        yield begun.as_line()
+    yield from _in_order(begun)
+
+
+def _in_order(rows: list[_Row]) -> list[Line]:
+    return sorted((row.as_line() for row in rows), key=lambda line: line.last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +64,12 @@ class _Row:
 
     def joins(self, other: _Row) -> bool:
         """A logger writes a row for each call: those of one step that fill other columns of the same split are one."""
-        mine, theirs = self._counters(), other._counters()
-        others = set(other.cells) - set(theirs)
-        return bool(mine) and mine == theirs and not others & set(self.cells) and self._validates() == other._validates()
+        others = set(other.cells) - set(other._counters())
+        return self.same_step(other) and not others & set(self.cells) and self._validates() == other._validates()
+
+    def same_step(self, other: _Row) -> bool:
+        mine = self._counters()
+        return bool(mine) and mine == other._counters()
 
     def joined(self, other: _Row) -> _Row:
         return _Row(other.line, {**self.cells, **other.cells})

@@ -91,7 +91,9 @@ def _clock(reading: Reading, midnights: int) -> list[Fact]:
 def _forms(reading: Reading, metrics: pd.DataFrame, files: str) -> list[Fact]:
     facts: list[Fact] = []
     by_framework: Counter[str] = Counter()
-    for (framework, _), count in reading.forms.items():
+    main = reading.rows.main_level
+    forms = Counter({key: count for key, count in reading.forms.items() if key[2] == main}) or reading.forms
+    for (framework, _, _), count in forms.items():
         by_framework[framework] += count
     if not any(by_framework.keys()):
         by_framework = reading.bar_frameworks
@@ -99,8 +101,8 @@ def _forms(reading: Reading, metrics: pd.DataFrame, files: str) -> list[Fact]:
     if named:
         count, framework = max(named)
         facts.append(Fact("framework", framework, f"form of {count} records in {files}"))
-    if reading.forms:
-        (framework, form), count = reading.forms.most_common(1)[0]
+    if forms:
+        (framework, form, _), count = forms.most_common(1)[0]
         rich = ", wrapped by a rich console" if reading.rich_records > count / 2 else ""
         facts.append(Fact("log_form", f"{form}{rich}{_release(framework, metrics)}", f"{count} records in {files}"))
         if framework == "speculators" and rich and not _repeats(metrics):
@@ -148,6 +150,8 @@ def log_every_steps(train: pd.DataFrame) -> int | None:
     distances: list[int] = []
     for _, group in train.groupby(["file", "epoch"], dropna=False, observed=True):
         steps = sorted(set(group["step"].dropna().astype("int64")))
+        if len(steps) > 3 and steps[0] == 1 and steps[1] % (steps[2] - steps[1]) == 0:
+            del steps[0]  # many print the first step besides every n-th
         distances += [b - a for a, b in itertools.pairwise(steps)]
     counted = Counter(distances)
     if len(distances) < 3:

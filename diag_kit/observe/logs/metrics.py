@@ -11,7 +11,7 @@ from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
 from diag_kit.observe.logs.derived import derived_facts
 from diag_kit.observe.logs.pieces import READ_SCRIPT, log_paths
-from diag_kit.observe.logs.read import gather, left_out, metrics_frame, not_understood, summarise, tables_of
+from diag_kit.observe.logs.read import all_facts, gather, left_out, metrics_frame, not_understood, summarise, tables_of
 from diag_kit.observe.logs.reading import understand
 from diag_kit.observe.probe import probe
 from diag_kit.records import CommandResult, Cost, Parsed
@@ -63,9 +63,8 @@ class LogMetrics:
         found, problems = gather(results)
         reading = understand(found)
         metrics, midnights = metrics_frame(reading)
-        facts = derived_facts(reading, metrics, midnights)
-        if any(not piece.growing for piece in found):  # a pasted log: nothing else will read its start-up lines
-            facts += reading.startup.facts()
+        pasted = any(not piece.growing for piece in found)  # nothing else will read its start-up lines
+        facts = all_facts(reading, metrics, midnights) if pasted else derived_facts(reading, metrics, midnights)
         return Parsed(
             summary=summarise(reading, metrics, facts),
             facts=tuple(facts),

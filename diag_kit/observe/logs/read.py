@@ -21,7 +21,7 @@ def read_log(results: tuple[CommandResult, ...]) -> Parsed:
     found, problems = gather(results)
     reading = understand(found)
     metrics, midnights = metrics_frame(reading)
-    facts = [*derived_facts(reading, metrics, midnights), *reading.startup.facts()]
+    facts = all_facts(reading, metrics, midnights)
     return Parsed(
         summary=summarise(reading, metrics, facts),
         facts=tuple(facts),
@@ -29,6 +29,14 @@ def read_log(results: tuple[CommandResult, ...]) -> Parsed:
         not_understood=tuple(not_understood(reading)),
         problems=(*problems, *left_out(found)),
     )
+
+
+def all_facts(reading: Reading, metrics: pd.DataFrame, midnights: int) -> list[Fact]:
+    """Derived and start-up facts; a framework guessed from a banner is weaker than one told from the form of the records."""
+    started = reading.startup.facts()
+    guessed = [fact for fact in started if fact.name == "framework"]
+    rest = [fact for fact in started if fact.name != "framework"]
+    return [*guessed, *derived_facts(reading, metrics, midnights), *rest]
 
 
 def gather(results: tuple[CommandResult, ...], skip: int = 1) -> tuple[list[Piece], list[str]]:

@@ -41,8 +41,8 @@ class Reading:
     rows: Rows = field(default_factory=Rows)
     bars: list[BarState] = field(default_factory=list)
     startup: StartUp = field(default_factory=StartUp)
-    forms: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(framework, form) -> records."""
+    forms: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+    """(framework, form, level) -> records."""
     bar_frameworks: Counter[str] = field(default_factory=Counter)
     """The frameworks whose bars were seen."""
     rank_kinds: Counter[str] = field(default_factory=Counter)
@@ -154,7 +154,7 @@ def _take(reading: Reading, index: int, line: Line, found: Found, texts: tuple[s
     elif found.rank_kind:
         reading.rank_kinds[found.rank_kind] += 1
     if not found.from_bar:
-        reading.forms[framework, found.form] += 1
+        reading.forms[framework, found.form, found.level] += 1
     elif framework:
         reading.bar_frameworks[framework] += 1
     if found.counts and found.split == "train":

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from diag_kit.observe.logs.found import Found
 from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.names import assemble
-from diag_kit.observe.logs.numbers import PLAIN
-from diag_kit.observe.logs.pairs import Pair, pairs_between, renamed, segment_pairs
+from diag_kit.observe.logs.numbers import NUMBER, PLAIN
+from diag_kit.observe.logs.pairs import Pair, renamed, segment_pairs
 
 _STEP = re.compile(
-    rf"\bstep=(?P<step>\d{{1,12}}), skipped=(?P<skipped>\d{{1,12}}), lr=\[(?P<lr>{PLAIN})?[^\]]{{0,2000}}\]"
+    rf"\bstep=(?P<step>\d{{1,12}}), skipped=(?P<skipped>\d{{1,12}})(?:, lr=\[(?P<lr>{PLAIN})?[^\]]{{0,2000}}(?:\]|\Z))?"
     r"(?:, mom=\[.{0,2000}\])?"
 )
 _SPEED = re.compile(
@@ -34,14 +34,14 @@ _SPEED = re.compile(
     r", (?=\w{0,12}SamplesPerSec=)"
 )
 _SPEED_FIELD = re.compile(rf"(?P<key>\w{{1,40}})=(?P<value>{PLAIN})(?:GB)?(?:, |\Z|(?=\s))")
-_PIPE = re.compile(r"\bsteps: (?P<step>\d{1,12})(?= )(?=.{0,400}iter time \(s\): )")
+_PIPE = re.compile(r"\bsteps: (?P<step>\d{1,12}) ")
+_PIPE_FIELD = re.compile(rf"(?P<key>[A-Za-z][\w /()-]{{0,60}}?): (?P<value>{NUMBER})(?: |\Z)")
 _NAMES = {
     "runningavgsamplespersec": "samples_per_s_mean",
     "samplespersec": "samples_per_s_mean",
     "currsamplespersec": "samples_per_s",
     "memallocated": "mem_allocated_gb",
     "maxmemallocated": "max_mem_allocated_gb",
-    "iter time s": "step_time_s",
     "iter time (s)": "step_time_s",
     "samples/sec": "samples_per_s",
 }
@@ -99,8 +99,11 @@ def _pipeline(text: str) -> list[Found]:
     if not match:
         return []
     pairs = [Pair("step", match["step"], match.start("step"), match.end("step"))]
-    pairs += renamed(pairs_between(text, match.end(), len(text)), _NAMES)
-    return [assemble("pipeline", pairs, match.start(), len(text), "train", counts="optimizer steps")]
+    position = match.end()
+    while field := _PIPE_FIELD.match(text, position):
+        pairs += renamed([Pair(field["key"], field["value"], field.start("value"), field.end("value"))], _NAMES)
+        position = field.end()
+    return [assemble("pipeline", pairs, match.start(), position, "train", counts="optimizer steps")]
 
 
 FORMAT = DeepSpeed()

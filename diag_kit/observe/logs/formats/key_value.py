@@ -47,7 +47,15 @@ class KeyValue:
         if line.rank is None and len({device.value for device in devices}) == 1:
             named.append(devices[0])
         found = _several(text, named)
-        return [assemble("key and value", part, part[0].start, part[-1].end, _split(text, part)) for part in found]
+        return [
+            assemble("key and value", part, part[0].start, part[-1].end, _split(text, part), level=_level(part)) for part in found
+        ]
+
+
+def _level(pairs: Sequence[Pair]) -> int:
+    """A counter alone is no main record of a step (it may be what is left of a line that was cut)."""
+    names = {column_name(pair.key) for pair in pairs}
+    return int(names <= {*STEP, *EPOCH, *RANK})
 
 
 def _bracketed_steps(text: str, pairs: Sequence[Pair]) -> None:

@@ -23,6 +23,7 @@ from diag_kit.observe.logs.names import assemble
 from diag_kit.observe.logs.pairs import Pair, pairs_between, renamed
 
 _EPOCH = re.compile(r"\bEpoch (?P<n>\d{1,9})(?:/(?P<last>\d{1,9}))?\s*:?\s*\Z")
+_EVALUATION = re.compile(r"\b(?:Sanity Checking|Validation|Testing|Predicting) DataLoader \d{1,6}\s*\Z")
 _NAMES = {"v_num": ""}
 
 
@@ -33,6 +34,8 @@ class Lightning:
     order: int = 85
 
     def find(self, text: str, line: Line) -> Sequence[Found]:
+        if " DataLoader " in text:
+            return [found for bar in find_bars(text) if (found := _evaluation(text, bar))]
         if "Epoch " not in text or ("v_num" not in text and " • " not in text):
             return ()
         return [found for bar in find_bars(text) if (found := _found(text, bar))]
@@ -54,6 +57,14 @@ def _found(text: str, bar: Bar) -> Found | None:
         pairs = bar_pairs(text, bar)
     counts = "micro-batches of one rank in the epoch"
     return assemble("bar", renamed(pairs, _NAMES), bar.start, bar.end, "train", from_bar=True, counts=counts)
+
+
+def _evaluation(text: str, bar: Bar) -> Found | None:
+    """Bars of validation, test and the check before the first epoch; their number is the loader's, not a metric."""
+    if not _EVALUATION.search(bar.description) or not bar.n.is_integer():
+        return None
+    pairs = [pair for pair in bar_pairs(text, bar) if not pair.key.lower().endswith("dataloader")]
+    return assemble("bar", renamed(pairs, _NAMES), bar.start, bar.end, "val", from_bar=True)
 
 
 FORMAT = Lightning()

@@ -24,6 +24,8 @@ from diag_kit.observe.logs.pairs import Pair, renamed, segment_pairs
 
 _HEAD = re.compile(r"\bTraining epoch (?P<epoch>\d{1,9}), iteration (?P<n>\d{1,12})(?:/(?P<last>\d{1,12}))? \|")
 _NAMES = {"train_step_timing in s": "step_time_s", "tokens_per_sec_per_gpu": "tokens_per_s_per_gpu", "v_num": ""}
+_BAR_NAMES = {**_NAMES, "loss": "loss_running_mean"}
+"""Lightning 1 put its own running mean of the loss into every bar."""
 _BAR_MARKS = ("reduced_train_loss=", "train_step_timing in s=")
 
 
@@ -55,7 +57,7 @@ def _bars(text: str) -> list[Found]:
     return [
         assemble(
             "bar",
-            renamed(bar_pairs(text, bar), _NAMES),
+            renamed(bar_pairs(text, bar), _BAR_NAMES),
             bar.start,
             bar.end,
             "train",
