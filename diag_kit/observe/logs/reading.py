@@ -124,13 +124,16 @@ def _read_line(reading: Reading, index: int, line: Line, templates: Templates, f
 def find_records(text: str, line: Line) -> list[tuple[Found, str]]:
     """All records in a message with the framework that prints so; what one format claims, the next does not see."""
     taken: list[tuple[Found, str]] = []
+    rest = text
     for known in all_formats():
-        rest = text
-        for found, _ in taken:
-            rest = rest[: found.start] + " " * (found.end - found.start) + rest[found.end :]
-        if rest.isspace() or not rest:
-            break
-        taken.extend((found, known.framework) for found in known.find(rest, line) if found.cells)
+        here = known.find(rest, line)
+        if here:
+            for found in here:
+                if found.cells:
+                    taken.append((found, known.framework))
+                    rest = rest[: found.start] + " " * (found.end - found.start) + rest[found.end :]
+            if rest.isspace():
+                break
         if taken and known.order >= 80:
             break
     taken.sort(key=lambda pair: pair[0].start)
