@@ -13,9 +13,9 @@ from diag_kit.observe.logs.line import Line
 
 _LOOK_BYTES = 256 * 2**10
 _KEYED = rb"(?<=[A-Za-z_)\]])\s{0,3}[:=]?\s{0,3}[-+]?"
-_COMMA = re.compile(_KEYED + rb"(?:0,\d{1,12}|\d{1,9},(?:\d\d?|\d{4,12}))(?:[eE][-+]?\d{1,3})?(?![\d,]|\.\d)")
+_COMMA = re.compile(_KEYED + rb"(?:0,\d{1,12}|\d{1,9},(?:\d\d?|\d{4,12}))(?:[eE][-+]?\d{1,3})?(?!\d|[,.]\d)")
 _POINT = re.compile(_KEYED + rb"\d{1,9}\.\d{1,12}(?![\d.])")
-_NUMBER = re.compile(r"((?<=[A-Za-z_)\]])\s{0,3}[:=]?\s{0,3}[-+]?\d{1,9}),(\d{1,12})(?![\d,]|\.\d)")
+_NUMBER = re.compile(r"((?<=[A-Za-z_)\]])\s{0,3}[:=]?\s{0,3}[-+]?\d{1,9}),(\d{1,12})(?!\d|[,.]\d)")
 
 
 def has_decimal_commas(data: bytes) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Mapping
 from functools import reduce
 from math import gcd
 
@@ -90,16 +91,13 @@ def _clock(reading: Reading, midnights: int) -> list[Fact]:
 
 def _forms(reading: Reading, metrics: pd.DataFrame, files: str) -> list[Fact]:
     facts: list[Fact] = []
-    by_framework: Counter[str] = Counter()
     main = reading.rows.main_level
     forms = Counter({key: count for key, count in reading.forms.items() if key[2] == main}) or reading.forms
-    for (framework, _, _), count in forms.items():
-        by_framework[framework] += count
-    if not any(by_framework.keys()):
-        by_framework = reading.bar_frameworks
-    named = [(count, framework) for framework, count in by_framework.items() if framework]
-    if named:
-        count, framework = max(named)
+    by_framework = next(
+        (known for known in (_frameworks(forms), _frameworks(reading.forms), reading.bar_frameworks) if known), None
+    )
+    if by_framework:
+        framework, count = by_framework.most_common(1)[0]
         facts.append(Fact("framework", framework, f"form of {count} records in {files}"))
     if forms:
         (framework, form, _), count = forms.most_common(1)[0]
@@ -117,6 +115,14 @@ def _forms(reading: Reading, metrics: pd.DataFrame, files: str) -> list[Fact]:
         kind, count = reading.rank_kinds.most_common(1)[0]
         facts.append(Fact("rank_tags", _TAGS.get(kind, kind), f"{count} records in {files}"))
     return facts
+
+
+def _frameworks(forms: Mapping[tuple[str, str, int], int]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for (framework, _, _), count in forms.items():
+        if framework:
+            found[framework] += count
+    return found
 
 
 def _release(framework: str, metrics: pd.DataFrame) -> str:

@@ -18,6 +18,7 @@ from diag_kit.observe.logs.bars import find_bars
 from diag_kit.observe.logs.containers import unwrap_containers
 from diag_kit.observe.logs.csv_rows import csv_rows
 from diag_kit.observe.logs.decimals import has_decimal_commas, point_decimals
+from diag_kit.observe.logs.host_names import host_names, strip_hosts
 from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.prefixes import EMBEDDED, LABEL, LAUNCHER, LEVELS, strip_launcher, strip_prefix
 
@@ -250,5 +251,6 @@ def logical_lines(data: bytes, first: int = 1, is_whole: Callable[[str], bool] =
     if has_decimal_commas(data):
         lines = point_decimals(lines)
     lines = csv_rows(lines)
-    launched = strip_launchers(lines, is_labelled(data))
+    hosts = host_names(data)
+    launched = strip_launchers(strip_hosts(lines, hosts) if hosts else lines, is_labelled(data))
     return cut_records(join_rich(split_returns(launched)), is_whole)

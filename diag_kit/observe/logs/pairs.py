@@ -29,7 +29,7 @@ _TEXT_TOKEN = re.compile(
     r"|len\(\s{0,2}(?P<length>[\w.]{1,60})\s{0,2}\)"
     rf"|(?:tensor|array)\(\s{{0,4}}\[?(?P<wrapped>{NUMBER})[^()]{{0,80}}\)"
     r"|(?P<device>(?<![\w])(?:cuda|npu|xpu|hpu):(?P<index>\d{1,3})(?![\w.]))"
-    rf"|(?P<number>(?<![\w.])(?<!\d')(?:{NUMBER}))(?:(?P<unit>{_UNIT}|\s(?:{_SPACED_UNIT}))|(?!\w|\.\d|'\d))(?:\s{{0,3}}/\s{{0,8}}(?P<of>\d[\d,]{{0,14}})(?![\w.]))?"
+    rf"|(?P<number>(?<![\w.])(?<!\d')(?:{NUMBER}))(?:(?P<unit>{_UNIT}|\s(?:{_SPACED_UNIT})(?!\s?[=:]))|(?!\w|\.\d|'\d))(?:\s{{0,3}}/\s{{0,8}}(?P<of>\d[\d,]{{0,14}})(?![\w.]))?"
     r"|(?P<group>\([A-Za-z/%]{1,12}\))"
     r"|(?P<word>[^\W\d][\w./-]{0,119})"
     r"|(?P<compare>[=!<>]=)"

@@ -11,9 +11,12 @@ LEVELS = "DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE|SUCCESS|NOTICE"
 LAUNCHER = re.compile(
     r"\s{0,8}(?:\[(?P<role>[A-Za-z_]{1,20}?)(?P<local>\d{1,5})\]:"
     r"|\[\d{1,6},(?P<mpi>\d{1,6})\]<std(?:out|err)>: ?"
-    r"|\([\w.]{1,60} pid=\d{1,10}(?:, ip=[^)\s]{1,60})?\) ?"
-    r"|\[pod/[^\]\s]{1,200}\] ?)"
+    r"|\([\w.]{1,60} pid=\d{1,10}(?:, ip=(?P<ip>[^)\s]{1,60}))?\) ?"
+    r"|\[pod/(?P<pod>[^\]\s/]{1,200})(?:/[^\]\s]{0,200})?\] ?)"
 )
+RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) ")
+RAY_REPEATED = re.compile(r"\s?\[repeated \d{1,9}x across cluster\]\s*\Z")
+"""Ray's note on lines of other workers that it left out: no metric."""
 EMBEDDED = re.compile(r"\[(?:default|rank)(?P<local>\d{1,5})\]:")
 """A launcher's tag in mid-line: another rank wrote on before the line had ended."""
 LABEL = re.compile(r"(?:P\d+ )? {0,5}(\d{1,5}): ")
@@ -59,7 +62,13 @@ def strip_launcher(line: Line) -> Line:
     for _ in range(_MAX_PARTS):
         match = LAUNCHER.match(text, position)
         if not match:
-            break
+            inner = RFC3339.match(text, position) if position else None  # kubectl logs --prefix --timestamps
+            stamp = read_stamp(inner[0]) if inner else None
+            if inner is None or stamp is None:
+                break
+            line.stamp_us, line.stamp_kind = stamp.us, "container"
+            position = inner.end()
+            continue
         position = match.end()
         if match["local"]:
             role = match["role"]
@@ -67,10 +76,13 @@ def strip_launcher(line: Line) -> Line:
             own = match[0].strip()
             if own in text[position:]:
                 text = text[:position] + text[position:].replace(own, "")
+        elif match["ip"] or match["pod"]:
+            line.host = match["ip"] or match["pod"]
         elif match["mpi"]:
             line.tag(int(match["mpi"]), "global")
     if position:
-        line.text = text[position:]
+        text = text[position:]
+        line.text = RAY_REPEATED.sub("", text) if text.rstrip().endswith("]") and "[repeated " in text else text
     return line
 
 

@@ -61,6 +61,7 @@ class Rows:
         self.stamps: list[int | None] = []
         self.kinds: list[str] = []
         self.pieces: list[int] = []
+        self.hosts: list[str] = []
 
     def add(self, found: Found, texts: tuple[str, ...], line: Line, piece: int) -> None:
         """One record; ``texts`` are the numbers as printed, in the order of ``found.cells``."""
@@ -81,6 +82,7 @@ class Rows:
         self.stamps.append(line.stamp_us)
         self.kinds.append(line.stamp_kind)
         self.pieces.append(piece)
+        self.hosts.append(line.host)
 
     @property
     def bars_only(self) -> bool:
@@ -106,7 +108,8 @@ class Rows:
     def frame(
         self, t_us: list[int | None], files: list[str], hosts: list[str], numbered: list[bool], beside: bool = False
     ) -> pd.DataFrame:
-        """All rows in file order. ``files``, ``hosts`` and ``numbered`` (are its line numbers known) go by piece.
+        """All rows in file order. ``files``, ``hosts`` and ``numbered`` (are its line numbers known) go by piece; a host that the
+        line itself names counts more.
 
         ``beside``: instead of the main records those that stand beside them (see ``Found.level``).
         """
@@ -122,6 +125,8 @@ class Rows:
         values = {name: _column(shapes, name)[sorter] for name in names}
         pieces = np.array(self.pieces, dtype="int64")[index]
         tagged = np.array(self.ranks, dtype="int64")[index]
+        named = np.array(self.hosts, dtype=object)[index]
+        of_piece = np.array(hosts, dtype=object)[pieces]
         printed = values.pop("rank", None)
         split = np.concatenate([np.repeat(s.split, len(s.sequence)) for s in shapes]) if shapes else np.array([], dtype=object)
         lr_text = [text for shape in shapes for text in shape.lr_text]
@@ -129,7 +134,7 @@ class Rows:
         frame = pd.DataFrame(
             {
                 "rank": _rank(tagged, printed),
-                "host": pd.array(np.array(hosts, dtype=object)[pieces], dtype="str"),
+                "host": pd.array(np.where(named == "", of_piece, named), dtype="str"),
                 "t": pd.DatetimeIndex(times[index].view("datetime64[us]"), tz="UTC"),
                 "epoch": pd.array(values.pop("epoch", np.full(len(index), np.nan)), dtype="Float64"),
                 "step": _integers(values.pop("step", None), len(index)),
