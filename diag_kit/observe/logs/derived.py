@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Mapping
 from functools import reduce
 from math import gcd
 
@@ -90,25 +91,38 @@ def _clock(reading: Reading, midnights: int) -> list[Fact]:
 
 def _forms(reading: Reading, metrics: pd.DataFrame, files: str) -> list[Fact]:
     facts: list[Fact] = []
-    by_framework: Counter[str] = Counter()
-    for (framework, _), count in reading.forms.items():
-        by_framework[framework] += count
-    named = [(count, framework) for framework, count in by_framework.items() if framework]
-    if named:
-        count, framework = max(named)
+    main = reading.rows.main_level
+    forms = Counter({key: count for key, count in reading.forms.items() if key[2] <= main}) or reading.forms
+    by_framework = next(
+        (known for known in (_frameworks(forms), _frameworks(reading.forms), reading.bar_frameworks) if known), None
+    )
+    if by_framework:
+        framework, count = by_framework.most_common(1)[0]
         facts.append(Fact("framework", framework, f"form of {count} records in {files}"))
-    if reading.forms:
-        (framework, form), count = reading.forms.most_common(1)[0]
+    if forms:
+        (framework, form, _), count = forms.most_common(1)[0]
         rich = ", wrapped by a rich console" if reading.rich_records > count / 2 else ""
         facts.append(Fact("log_form", f"{form}{rich}{_release(framework, metrics)}", f"{count} records in {files}"))
         if framework == "speculators" and rich and not _repeats(metrics):
             facts.append(
                 Fact("rank_filter", "rank 0 only", "the library's own console prints rank 0 (to 0.6.0: rank 0 of each node)")
             )
+    if reading.counts:
+        level, counts = min(reading.counts, key=lambda key: (key[0], -reading.counts[key]))
+        if level < 9 or reading.rows.bars_only:
+            facts.append(Fact("step_counts", counts, f"form of {reading.counts[level, counts]} records in {files}"))
     if reading.rank_kinds:
         kind, count = reading.rank_kinds.most_common(1)[0]
         facts.append(Fact("rank_tags", _TAGS.get(kind, kind), f"{count} records in {files}"))
     return facts
+
+
+def _frameworks(forms: Mapping[tuple[str, str, int], int]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for (framework, _, _), count in forms.items():
+        if framework:
+            found[framework] += count
+    return found
 
 
 def _release(framework: str, metrics: pd.DataFrame) -> str:
@@ -142,6 +156,8 @@ def log_every_steps(train: pd.DataFrame) -> int | None:
     distances: list[int] = []
     for _, group in train.groupby(["file", "epoch"], dropna=False, observed=True):
         steps = sorted(set(group["step"].dropna().astype("int64")))
+        if len(steps) > 3 and steps[0] == 1 and steps[1] % (steps[2] - steps[1]) == 0:
+            del steps[0]  # many print the first step besides every n-th
         distances += [b - a for a, b in itertools.pairwise(steps)]
     counted = Counter(distances)
     if len(distances) < 3:

@@ -41,9 +41,13 @@ class Reading:
     rows: Rows = field(default_factory=Rows)
     bars: list[BarState] = field(default_factory=list)
     startup: StartUp = field(default_factory=StartUp)
-    forms: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(framework, form) -> records."""
+    forms: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+    """(framework, form, level) -> records."""
+    bar_frameworks: Counter[str] = field(default_factory=Counter)
+    """The frameworks whose bars were seen."""
     rank_kinds: Counter[str] = field(default_factory=Counter)
+    counts: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """(level, what the step counts) -> records."""
     totals: dict[tuple[str, int], str] = field(default_factory=dict)
     """("step" with or without "epoch", total printed behind it) -> where."""
     rich_records: int = 0
@@ -120,13 +124,16 @@ def _read_line(reading: Reading, index: int, line: Line, templates: Templates, f
 def find_records(text: str, line: Line) -> list[tuple[Found, str]]:
     """All records in a message with the framework that prints so; what one format claims, the next does not see."""
     taken: list[tuple[Found, str]] = []
+    rest = text
     for known in all_formats():
-        rest = text
-        for found, _ in taken:
-            rest = rest[: found.start] + " " * (found.end - found.start) + rest[found.end :]
-        if rest.isspace() or not rest:
-            break
-        taken.extend((found, known.framework) for found in known.find(rest, line) if found.cells)
+        here = known.find(rest, line)
+        if here:
+            for found in here:
+                if found.cells:
+                    taken.append((found, known.framework))
+                    rest = rest[: found.start] + " " * (found.end - found.start) + rest[found.end :]
+            if rest.isspace():
+                break
         if taken and known.order >= 80:
             break
     taken.sort(key=lambda pair: pair[0].start)
@@ -150,14 +157,20 @@ def _take(reading: Reading, index: int, line: Line, found: Found, texts: tuple[s
     elif found.rank_kind:
         reading.rank_kinds[found.rank_kind] += 1
     if not found.from_bar:
-        reading.forms[framework, found.form] += 1
+        reading.forms[framework, found.form, found.level] += 1
+    elif framework:
+        reading.bar_frameworks[framework] += 1
+    if found.counts and found.split == "train":
+        reading.counts[9 if found.from_bar else found.level, found.counts] += 1
     reading.rich_records += line.rich
     reading.rows.add(found, texts, line, index)
-    if found.step_of is not None or found.epoch_of is not None:
+    if found.step_of is not None or found.epoch_of is not None or found.run_steps is not None:
         where = f"{reading.pieces[index].file} line {line.last}"
         beside_epoch = any(cell.column == "epoch" for cell in found.cells)
         if found.step_of:
             reading.totals.setdefault(("step of epoch" if beside_epoch else "step", found.step_of), where)
+        if found.run_steps:
+            reading.totals.setdefault(("step", found.run_steps), where)
         if found.epoch_of:
             reading.totals.setdefault(("epoch", found.epoch_of), where)
 

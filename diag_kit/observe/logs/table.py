@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +15,8 @@ from diag_kit.observe.logs.numbers import to_float
 FIRST_COLUMNS = ("rank", "host", "t", "epoch", "step", "micro_step", "split", "line", "file", "lr", "loss")
 _INTEGER = ("rank", "step", "micro_step")
 _CHUNK = 20_000
+TIMERS = 3
+"""The level of ``Found`` from which a record says nothing of a step but how long its parts took."""
 
 
 @dataclass(slots=True)
@@ -23,6 +26,7 @@ class _Shape:
     columns: tuple[str, ...]
     split: str
     from_bar: bool
+    level: int
     lr_at: tuple[int, ...]
     texts: list[tuple[str, ...]] = field(default_factory=list)
     done: list[dict[str, np.ndarray]] = field(default_factory=list)
@@ -57,15 +61,16 @@ class Rows:
         self.stamps: list[int | None] = []
         self.kinds: list[str] = []
         self.pieces: list[int] = []
+        self.hosts: list[str] = []
 
     def add(self, found: Found, texts: tuple[str, ...], line: Line, piece: int) -> None:
         """One record; ``texts`` are the numbers as printed, in the order of ``found.cells``."""
         columns = tuple([cell.column for cell in found.cells])
-        key = (columns, found.split, found.from_bar, found.lr_columns)
+        key = (columns, found.split, found.from_bar, found.level, found.lr_columns)
         shape = self._shapes.get(key)
         if shape is None:
             at = tuple(columns.index(name) for name in found.lr_columns if name in columns)
-            shape = self._shapes[key] = _Shape(columns, found.split, found.from_bar, at)
+            shape = self._shapes[key] = _Shape(columns, found.split, found.from_bar, found.level, at)
         shape.texts.append(texts)
         shape.sequence.append(self.count)
         shape.lr_text.append(texts[shape.lr_at[0]] if len(shape.lr_at) == 1 else "|".join(texts[i] for i in shape.lr_at))
@@ -77,16 +82,42 @@ class Rows:
         self.stamps.append(line.stamp_us)
         self.kinds.append(line.stamp_kind)
         self.pieces.append(piece)
+        self.hosts.append(line.host)
 
     @property
     def bars_only(self) -> bool:
-        """No train record but those that bars carry."""
-        return not any(shape.split == "train" and not shape.from_bar for shape in self._shapes.values())
+        """No train record but those that bars carry, and timers."""
+        return not any(s.split == "train" and not s.from_bar and s.level < TIMERS for s in self._shapes.values())
 
-    def frame(self, t_us: list[int | None], files: list[str], hosts: list[str], numbered: list[bool]) -> pd.DataFrame:
-        """All rows in file order. ``files``, ``hosts`` and ``numbered`` (are its line numbers known) go by piece."""
-        keep_bars = self.bars_only
+    @property
+    def main_level(self) -> int:
+        """The lowest level of train records (no bars, no timers) up to which a step is known; few records make no level."""
+        count, stepped = Counter[int](), Counter[int]()
+        for shape in self._shapes.values():
+            if shape.split == "train" and not shape.from_bar and shape.level < TIMERS:
+                count[shape.level] += len(shape.sequence)
+                stepped[shape.level] += len(shape.sequence) * ("step" in shape.columns)
+        enough = 0.1 * max(count.values(), default=0)
+        levels = sorted(level for level, records in count.items() if records >= enough)
+        return next((level for level in levels if stepped[level]), min(levels, default=0))
+
+    @property
+    def has_beside(self) -> bool:
+        """Whether train records stand beside main ones."""
+        main = self.main_level
+        return any(s.level > main for s in self._shapes.values() if s.split == "train" and not s.from_bar)
+
+    def frame(
+        self, t_us: list[int | None], files: list[str], hosts: list[str], numbered: list[bool], beside: bool = False
+    ) -> pd.DataFrame:
+        """All rows in file order. ``files``, ``hosts`` and ``numbered`` (are its line numbers known) go by piece; a host that the
+        line itself names counts more.
+
+        ``beside``: instead of the main records those that stand beside them (see ``Found.level``).
+        """
+        keep_bars, main = self.bars_only, self.main_level
         shapes = [s for s in self._shapes.values() if keep_bars or not s.from_bar]
+        shapes = [s for s in shapes if (s.split == "train" and not s.from_bar and s.level > main) == beside]
         for shape in shapes:
             shape.flush()
         order = np.concatenate([np.array(s.sequence, dtype="int64") for s in shapes]) if shapes else np.array([], "int64")
@@ -96,14 +127,16 @@ class Rows:
         values = {name: _column(shapes, name)[sorter] for name in names}
         pieces = np.array(self.pieces, dtype="int64")[index]
         tagged = np.array(self.ranks, dtype="int64")[index]
+        named = np.array(self.hosts, dtype=object)[index]
+        of_piece = np.array(hosts, dtype=object)[pieces]
         printed = values.pop("rank", None)
         split = np.concatenate([np.repeat(s.split, len(s.sequence)) for s in shapes]) if shapes else np.array([], dtype=object)
         lr_text = [text for shape in shapes for text in shape.lr_text]
         times = np.array([np.iinfo("int64").min if us is None else us for us in t_us], dtype="int64")
-        return pd.DataFrame(
+        frame = pd.DataFrame(
             {
                 "rank": _rank(tagged, printed),
-                "host": pd.array(np.array(hosts, dtype=object)[pieces], dtype="str"),
+                "host": pd.array(np.where(named == "", of_piece, named), dtype="str"),
                 "t": pd.DatetimeIndex(times[index].view("datetime64[us]"), tz="UTC"),
                 "epoch": pd.array(values.pop("epoch", np.full(len(index), np.nan)), dtype="Float64"),
                 "step": _integers(values.pop("step", None), len(index)),
@@ -117,6 +150,18 @@ class Rows:
                 "lr_text": pd.array([lr_text[i] or None for i in sorter], dtype="str"),
             }
         )
+        return _last_states(frame) if keep_bars and not beside else frame
+
+
+def _last_states(bars: pd.DataFrame) -> pd.DataFrame:
+    """Of a bar that was drawn several times at one count (its postfix changes with every micro-batch) only the last state."""
+    named = bars[["file", "rank", "split", "epoch", "step"]]
+    following = named.shift(-1)
+    both_missing = named.isna().to_numpy() & following.isna().to_numpy()
+    same = named.eq(following).fillna(False).to_numpy(dtype=bool) | both_missing
+    keep = ~same.all(axis=1) | named["step"].isna().to_numpy()
+    keep[-1:] = True
+    return bars if keep.all() else bars[keep].reset_index(drop=True)
 
 
 def _column(shapes: list[_Shape], name: str) -> np.ndarray:
