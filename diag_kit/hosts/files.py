@@ -18,6 +18,8 @@ from diag_kit.records import CommandResult
 MAX_FILE_BYTES = 64 * 2**20
 MAX_TOTAL_BYTES = 512 * 2**20
 MAX_FILES = 2000
+_NAMED_BY_FILE = ("training_log", "python_source", "config", "table", "text")
+"""Kinds whose parsers take the last word of the command for a file's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +42,17 @@ class Document:
         return self.data.decode("utf-8", "replace")
 
     def as_result(self, part: Part | None = None) -> CommandResult:
-        """As if the file, or a part of it, had been printed on a host: what a probe's parser takes."""
+        """As if the file, or a part of it, had been printed on a host: what a probe's parser takes.
+
+        The command of a part is the one above it: ``free -m`` and ``iostat -y`` say what their output alone does not.
+        """
         data = self.data if part is None else part.data
-        return CommandResult("files", shlex.join(["cat", self.name]), data, b"", 0, self.modified, 0.0, self.truncated)
+        command = shlex.join(["cat", self.name])
+        if part is not None and part.is_file:
+            command = shlex.join(["cat", part.command])
+        elif part is not None and part.command and part.kind not in _NAMED_BY_FILE:
+            command = part.command
+        return CommandResult("files", command, data, b"", 0, self.modified, 0.0, self.truncated)
 
 
 class FilesHost:

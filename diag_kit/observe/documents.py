@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from diag_kit.observe.logs.file_ranks import ranks_of_files
 from diag_kit.observe.probe import all_probes, parameters_of, read_safely
+from diag_kit.observe.raw import show
 from diag_kit.records import CommandResult, NotUnderstood, Observation, Parsed
 
 if TYPE_CHECKING:
     from diag_kit.hosts.files import Document
+    from diag_kit.hosts.kinds import Part
 
 LOG, PLAIN = "training_log", "text"
 
@@ -40,7 +42,11 @@ def _pieces(document: Document) -> list[tuple[str, str, CommandResult]]:
     """(name, kind, result) of a document, or of each part of a terminal session."""
     if len(document.parts) <= 1:
         return [(document.name, document.kind, document.as_result())]
-    return [(f"{document.name} from line {part.line}", part.kind, document.as_result(part)) for part in document.parts]
+    return [(_part_name(document, part), part.kind, document.as_result(part)) for part in document.parts]
+
+
+def _part_name(document: Document, part: Part) -> str:
+    return part.command if part.is_file else f"{document.name} from line {part.line}"
 
 
 def _read(name: str, kind: str, results: tuple[CommandResult, ...]) -> Observation:
@@ -54,6 +60,9 @@ def _read(name: str, kind: str, results: tuple[CommandResult, ...]) -> Observati
                 break
             command = "; ".join(result.command for result in results)
             return Observation(probe_name, parameters_of(asked), command, results, parsed, asked.cost)
+    if kind == "empty":
+        said = f"{name}: {show(results[0].command)} printed nothing"
+        return Observation("document", {"name": name, "kind": kind}, results[0].command, results, Parsed(said))
     listed = NotUnderstood(name, kind, "no parser for this kind yet")
     summary = f"{name}: {kind}, not read"
     return Observation(
