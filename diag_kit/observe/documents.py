@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from diag_kit.observe.logs.file_ranks import ranks_of_files
 from diag_kit.observe.probe import all_probes, parameters_of, read_safely
 from diag_kit.observe.raw import show
+from diag_kit.observe.tool_errors import tool_errors
 from diag_kit.records import CommandResult, NotUnderstood, Observation, Parsed
 
 if TYPE_CHECKING:
@@ -61,8 +62,12 @@ def _read(name: str, kind: str, results: tuple[CommandResult, ...]) -> Observati
             command = "; ".join(result.command for result in results)
             return Observation(probe_name, parameters_of(asked), command, results, parsed, asked.cost)
     if kind == "empty":
-        said = f"{name}: {show(results[0].command)} printed nothing"
-        return Observation("document", {"name": name, "kind": kind}, results[0].command, results, Parsed(said))
+        nothing = Parsed(f"{name}: {show(results[0].command)} printed nothing")
+        return Observation("document", {"name": name, "kind": kind}, results[0].command, results, nothing)
+    if kind == "tool_missing":
+        problems = tuple(tool_errors(results[0].text)) or (f"{name} holds an error text, no output: {show(results[0].text)}",)
+        said = Parsed(problems[0], problems=problems)
+        return Observation("document", {"name": name, "kind": kind}, results[0].command, results, said)
     listed = NotUnderstood(name, kind, "no parser for this kind yet")
     summary = f"{name}: {kind}, not read"
     return Observation(
