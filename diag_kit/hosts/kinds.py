@@ -87,8 +87,11 @@ _KINDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
 )
 KINDS: tuple[str, ...] = tuple(
     dict.fromkeys(
-        [*(kind for kind, _ in (*_KINDS, *LAST_KINDS)), "cgroup", "proc_schedstat", "host_numbers", "counted", "training_log"]
-        + ["python_source", "config", "table", "text", "binary", "empty"]
+        [
+            *(kind for kind, _ in (*_KINDS, *LAST_KINDS)),
+            *("cgroup", "proc_schedstat", "host_numbers", "counted"),
+            *("training_log", "python_source", "config", "table", "text", "binary", "empty"),
+        ]
     )
 )
 

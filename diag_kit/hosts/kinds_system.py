@@ -1,7 +1,7 @@
 """Kinds of text about CPU, memory, disks, network and processes: by content, and by command where the content is a bare number.
 
-Patterns begin a line and stay on it ([ \\t], never \\s): linear on any text. Layouts are those of sysstat, procps, util-linux, busybox,
-iproute2 and of the kernel's Documentation/filesystems/proc.rst and admin-guide/cgroup-v1, cgroup-v2.
+Patterns begin a line and stay on it ([ \\t], never \\s): linear on any text. Layouts are those of sysstat, procps, util-linux,
+busybox, iproute2 and of the kernel's Documentation/filesystems/proc.rst and admin-guide/cgroup-v1, cgroup-v2.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _TOOL_ERROR = has(
     r"|^Usage:[ \t]+(?:ps|top|free|iostat|vmstat|mpstat|pidstat|df|lsblk|nvidia-smi|ss|numactl)\b|^[ \t]*(?:ps|top) \[options\]"
     r"|^Command '[\w.-]+' not found|^The program '[\w.-]+' is currently not installed"
     r"|is not recognized as (?:an internal or external command|the name of a cmdlet)"
-    r"|^[\w./-]{1,60}: No such file or directory[ \t\r]*$|^exec: \"?[\w./-]+\"?: executable file not found|OCI runtime exec failed"
+    r"|^[\w./-]{1,60}: No such file or directory[ \t\r]*$|^exec: \"?[\w./-]+\"?: executable file not found"
+    r"|OCI runtime exec failed"
 )
 
 
@@ -41,8 +42,10 @@ def _is_tool_error(text: str) -> bool:
 
 
 PY_SPY_FAILED = (
-    r"^Permission [Dd]enied(?:: Try running again with elevated permissions|\n\nIt looks like you are running in a docker container)"
-    r"|^(?:Error: )?Failed to (?:find python version|get process executable|open process|suspend process|find a python interpreter"
+    r"^Permission [Dd]enied(?:: Try running again with elevated permissions"
+    r"|\n\nIt looks like you are running in a docker container)"
+    r"|^(?:Error: )?Failed to (?:find python version|get process executable|open process|suspend process"
+    r"|find a python interpreter"
     r"|copy PyInterpreterState|get python|merge|read|find PyInterpreterState)"
     r"|py-spy#how-do-i-run-py-spy|^Error: This program requires root on OSX|^Error: Couldn't find"
 )
@@ -54,7 +57,8 @@ SYSTEM_KINDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     (
         "sar",
         has(
-            r"^[^\n]{4,30}?[ \t](?:CPU[ \t]+%us[a-z]*|IFACE[ \t]+rx|runq-sz|kbmemfree|DEV[ \t]+tps|proc/s|pgpgin/s|pswpin/s|tps[ \t]+rtps)"
+            r"^[^\n]{4,30}?[ \t](?:CPU[ \t]+%us[a-z]*|IFACE[ \t]+rx|runq-sz|kbmemfree|DEV[ \t]+tps|proc/s|pgpgin/s"
+            r"|pswpin/s|tps[ \t]+rtps)"
         ),
     ),
     ("lsblk", has(r'"blockdevices"[ \t]*:|^NAME[ \t]+[^\n]*\b(?:MAJ:MIN|TYPE|SIZE|FSTYPE|ROTA|MOUNTPOINTS?)\b|^NAME="[^"\n]*" ')),
@@ -64,7 +68,8 @@ SYSTEM_KINDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     (
         "mounts",
         has(
-            r"^\S+ /\S* [\w.-]+ (?:rw|ro)[\w,=.:/@+\-\[\]]* \d \d[ \t\r]*$|^\S+ on /.* type [\w.]+ \(|^TARGET[ \t]+SOURCE[ \t]+FSTYPE"
+            r"^\S+ /\S* [\w.-]+ (?:rw|ro)[\w,=.:/@+\-\[\]]* \d \d[ \t\r]*$|^\S+ on /.* type [\w.]+ \("
+            r"|^TARGET[ \t]+SOURCE[ \t]+FSTYPE"
         ),
     ),
     ("mounts", has(r"^\d+ \d+ \d+:\d+ / /.* - [\w.]+ ")),
@@ -80,7 +85,8 @@ SYSTEM_KINDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     (
         "ulimit",
         has(
-            r"^(?:-\w: )?(?:open files|max locked memory|max user processes|core file size)[ \t]+[(\d]|^nofiles?(?:\(\w+\))?[ \t]+\d"
+            r"^(?:-\w: )?(?:open files|max locked memory|max user processes|core file size)[ \t]+[(\d]"
+            r"|^nofiles?(?:\(\w+\))?[ \t]+\d"
         ),
     ),
     ("proc_io", has(r"^(?:rchar|read_bytes): \d")),
@@ -97,7 +103,8 @@ SYSTEM_KINDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     (
         "uptime",
         has(
-            r"\bup[ \t]+[^\n]{0,60}load averages?: [\d.,]+|^load averages?: [\d.,]+|^\d+\.\d\d \d+\.\d\d \d+\.\d\d \d+/\d+ \d+[ \t\r]*$"
+            r"\bup[ \t]+[^\n]{0,60}load averages?: [\d.,]+|^load averages?: [\d.,]+"
+            r"|^\d+\.\d\d \d+\.\d\d \d+\.\d\d \d+/\d+ \d+[ \t\r]*$"
         ),
     ),
     ("host_numbers", has(r"^(?:nproc|cpu_count|os\.cpu_count\(\))[ \t]*[:=][ \t]*\d+[ \t\r]*$")),
@@ -118,7 +125,8 @@ _BY_COMMAND: tuple[tuple[str, re.Pattern[str]], ...] = (
                    r"|usage_in_bytes|swap\.max|events|failcnt)|pids\.(?:max|current))"),
     ),
     ("proc_schedstat", re.compile(r"/schedstat\b")),
-    ("host_numbers", re.compile(r"\bnproc\b|\bgetconf _NPROCESSORS|\bulimit -[a-zA-Z]\b|/proc/sys/|/sys/(?:block|class|kernel|devices)/|\bTHREADS=?\b")),
+    ("host_numbers", re.compile(r"\bnproc\b|\bgetconf _NPROCESSORS|\bulimit -[a-zA-Z]\b|/proc/sys/|/sys/(?:block"
+    r"|class|kernel|devices)/|\bTHREADS=?\b")),
     ("counted", re.compile(r"\bwc -l\b|\bgrep\b[^|]* -\w*c|\bpgrep\b[^|]* -\w*c|\bpgrep -\w*c")),
 )  # fmt: skip
 

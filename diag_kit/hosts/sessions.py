@@ -1,7 +1,8 @@
 """Where one pasted text holds the output of several commands: the prompts, ``set -x`` marks and headings that part it. Pure.
 
 Prompts known: bash, zsh, fish, root, conda and virtual environments, PowerShell, containers (``/ # ps``, ``bash-5.1#``), Jupyter
-(``!cmd``). A mark that ordinary text uses too (``#``, ``+``, ``%``, ``>``, a ruled heading) counts only before a word of ``TOOLS``.
+(``!cmd``). A mark that ordinary text uses too (``#``, ``+``, ``%``, ``>``, a ruled heading) counts only before a word of
+``TOOLS``.
 """
 
 from __future__ import annotations
@@ -9,18 +10,22 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-TOOLS = frozenset(
+_TOOLS = (
     "iostat mpstat vmstat pidstat sar sadf top htop atop ps pstree pgrep free df du lsblk mount findmnt uptime nproc lscpu lspci "
-    "numactl numastat dstat ss netstat ip ethtool ibstat ibstatus nvidia-smi nvtop dcgmi rocm-smi py-spy dmesg journalctl cat head "
+    "numactl numastat dstat ss netstat ip ethtool ibstat ibstatus nvidia-smi nvtop dcgmi rocm-smi py-spy "
+    "dmesg journalctl cat head "
     "tail grep egrep zgrep sed awk ls find wc ulimit taskset lsof strace perf sudo watch env printenv uname hostname date which "
     "sysctl getconf squeue sinfo scontrol nfsstat nfsiostat mountstats lsmod nccl-tests all_reduce_perf docker kubectl timeout w "
-    "free -h command stat dd fio hdparm smartctl xxd tr sort time echo".split()
+    "command stat dd fio hdparm smartctl xxd tr sort time echo"
 )
+TOOLS = frozenset(_TOOLS.split())
 """Programs whose output people paste."""
-LAUNCHERS = frozenset(
-    "python python3 torchrun accelerate deepspeed mpirun mpiexec srun sbatch horovodrun colossalai uv conda source export cd module "
-    "set unset exec bash sh ssh pip mkdir cp mv rm ln tar rsync sleep test [ [[ true false wait kill . tee ray wandb".split()
+_LAUNCHERS = (
+    "python python3 torchrun accelerate deepspeed mpirun mpiexec srun sbatch horovodrun colossalai uv conda "
+    "source export cd module "
+    "set unset exec bash sh ssh pip mkdir cp mv rm ln tar rsync sleep test [ [[ true false wait kill . tee ray wandb"
 )
+LAUNCHERS = frozenset(_LAUNCHERS.split())
 _ENV = r"(?:\([\w./-]{1,60}\) ?){0,3}(?:\[[\d:. -]{4,25}\] ?)?"
 _SURE = re.compile(
     r"^" + _ENV + r"(?:"

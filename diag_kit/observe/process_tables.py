@@ -1,4 +1,5 @@
-"""Lists of processes as people paste them: ps of procps (any ``-o``, aux, -ef, -eLf, trees), of busybox, and the rows of top. Pure.
+"""Lists of processes as people paste them: ps of procps (any ``-o``, aux, -ef, -eLf, trees), of busybox, and the rows of top.
+Pure.
 
 Columns go by the header's words (procps ps/output.c, top's Fieldstab, busybox procps/ps.c and top.c). One column may be wider
 than a word: the command, wherever it stands. A terminal that broke a long line is undone where the line above reached its edge.
@@ -18,18 +19,21 @@ _COLUMNS = {
     "PID": "pid", "TGID": "pid", "PPID": "ppid", "USER": "user", "UID": "user", "EUSER": "user", "RUSER": "user", "S": "state",
     "STAT": "state", "%CPU": "cpu_pct", "CPU%": "cpu_pct", "C": "cpu_pct", "RSS": "rss_kib", "RSZ": "rss_kib", "RES": "rss_kib",
     "NLWP": "threads", "THCNT": "threads", "nTH": "threads", "LWP": "tid", "SPID": "tid", "TID": "tid", "WCHAN": "wchan",
-    "COMMAND": "command", "CMD": "command", "ARGS": "command", "COMM": "command", "PSR": "cpu", "P": "cpu",
+    "COMMAND": "command", "CMD": "command", "ARGS": "command", "COMM": "command", "PSR": "cpu", "P": "cpu", "%MEM": "mem_pct", "MEM%": "mem_pct", "%VSZ": "vsz_pct",
+    "ELAPSED": "elapsed", "ETIME": "elapsed", "ETIMES": "elapsed",
 }  # fmt: skip
 _TEXT = ("COMMAND", "CMD", "ARGS", "COMM")
-_OTHERS = set(
-    "F PRI NI PR VIRT VSZ SZ SHR ADDR TTY TT STIME START STARTED TIME TIME+ ELAPSED ETIME ETIMES %MEM MEM% %VSZ CPU CLS RTPRIO PGID SID "
+_OTHER_NAMES = (
+    "F PRI NI PR VIRT VSZ SZ SHR ADDR TTY TT STIME START STARTED TIME TIME+ ELAPSED ETIME ETIMES %MEM MEM% "
+    "%VSZ CPU CLS RTPRIO PGID SID "
     "PGRP SESS TPGID FLAGS MAJFLT MINFLT nMaj nMin nDRT SWAP CODE DATA USED SUSER GROUP EGROUP UNIT CGROUP NS PENDING BLOCKED "
-    "IGNORED CAUGHT LABEL SUPGRPS SUPGIDS ENVIRON OOMs OOMa nsPID NU PSS TRS DRS VSIZE TIMES CP CPUTIME D SHR+ TPGID".split()
+    "IGNORED CAUGHT LABEL SUPGRPS SUPGIDS ENVIRON OOMs OOMa nsPID NU PSS TRS DRS VSIZE TIMES CP CPUTIME D SHR+ TPGID"
 )
+_OTHERS = frozenset(_OTHER_NAMES.split())
 HEADER = re.compile(r"^[ \t]*(?:\S+[ \t]+){0,30}?(?:PID|SPID|TGID|LWP)\b")
 _UNITS = {"k": 1.0, "m": 1024.0, "g": 1024.0**2, "t": 1024.0**3, "p": 1024.0**4}
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _TREE = re.compile(r"^((?:[ |]*)(?:\\_|└─|├─|`-|\|-)[ ]?)")
 _MORE = re.compile(r"(?:\.\.\.|…)[ \t]*\(?[+~]?(\d{1,7}) more\b|\((\d{1,7}) (?:more|other) (?:rows|lines|processes|children)\b")
 EDGE = 79
@@ -38,7 +42,8 @@ EDGE = 79
 
 @dataclass(slots=True)
 class Table:
-    """Rows below the headers of a text, in order, and what no header explains. ``left_out``: rows that the text says it leaves out."""
+    """Rows below the headers of a text, in order, and what no header explains. ``left_out``: rows that the text says it leaves
+    out."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     odd: list[NotUnderstood] = field(default_factory=list)
@@ -179,8 +184,22 @@ def _typed(values: dict[str, str], command: str | None) -> dict[str, Any] | None
         "threads": whole(named.get("threads", "")),
         "wchan": None if wchan in ("-", "0", "?", "*") else wchan,
         "command": clean or None,
+        "mem_pct": number(named["mem_pct"].rstrip("%")) if "mem_pct" in named else None,
+        "vsz_pct": number(named["vsz_pct"].rstrip("%")) if "vsz_pct" in named else None,
+        "elapsed_s": elapsed_s(named["elapsed"]) if "elapsed" in named else None,
         "depth": depth,
     }
+
+
+def elapsed_s(text: str) -> int | None:
+    """ps's [[DD-]HH:]MM:SS, or seconds (etimes)."""
+    if text.isdigit():
+        return whole(text)
+    found = re.fullmatch(r"(?:(?:(\d{1,6})-)?(\d{1,3}):)?(\d{1,3}):(\d\d)", text)
+    if not found:
+        return None
+    days, hours, minutes, seconds = (int(group or 0) for group in found.groups())
+    return ((24 * days + hours) * 60 + minutes) * 60 + seconds
 
 
 def _depth(command: str) -> tuple[int | None, str]:

@@ -27,6 +27,9 @@ PROCESSES = {
     "threads": "Int64",
     "wchan": "string",
     "command": "string",
+    "mem_pct": "float64",
+    "vsz_pct": "float64",
+    "elapsed_s": "Int64",
 }
 
 _SCRIPT = r"""
@@ -179,13 +182,13 @@ class Processes:
     state, wchan.
 
     Two readings of /proc/PID/stat, no other tool needed; command lines (first 300 characters) come from ps where it
-    exists. Equivalent: ``top -b -d 1 -n 2``. Reads pasted ps and top of procps and busybox too: there cpu_pct is what was printed, and
-    the fact cpu_pct_is says over which time (ps: since each process began).
+    exists. Equivalent: ``top -b -d 1 -n 2``. Reads pasted ps and top of procps and busybox too: there cpu_pct is what was
+    printed, and the fact cpu_pct_is says over which time (ps: since each process began).
 
-    Tables: ``processes`` (pid ppid user state cpu_pct rss_mib threads wchan command), busiest first, one row a process also where
-    threads were listed; from top also ``cpu``, ``cpu_per_core``, ``memory`` as the probes of those names give them, and ``threads``
-    for top -H. Facts: processes_in_disk_sleep, processes_left_out ("... 29 more"), threads_counted, threads_listed, zombie_processes,
-    load_1min, load_5min, load_15min, memory_total_bytes, cpu_pct_is. A column that was not printed is missing.
+    Tables: ``processes`` (pid ppid user state cpu_pct rss_mib threads wchan command mem_pct vsz_pct elapsed_s), busiest first, one row a process also where
+    threads were listed; from top also ``cpu``, ``cpu_per_core``, ``memory`` as the probes of those names give them, and
+    ``threads`` for top -H. Facts: processes_in_disk_sleep, processes_left_out ("... 29 more"), threads_counted, threads_listed,
+    zombie_processes, load_1min, load_5min, load_15min, memory_total_bytes, cpu_pct_is. A column that was not printed is missing.
     """
 
     seconds: float = 1.0
@@ -225,7 +228,8 @@ class Processes:
             facts.append(Fact("processes_in_disk_sleep", stuck, "process states"))
         tables["processes"] = frame(rows, PROCESSES)
         said = tuple(fact for fact in facts if fact.value is not None)
-        return Parsed(_summary(rows, stuck), said, tables, tuple(strange), tuple(problems))
+        summary = _summary(rows, stuck) if rows or "threads" not in tables else f"{len(tables['threads'])} threads"
+        return Parsed(summary, said, tables, tuple(strange), tuple(problems))
 
 
 def _summary(rows: list[dict[str, Any]], stuck: int) -> str:

@@ -22,7 +22,8 @@ _OPTION = re.compile(
 )
 _PROCPS = re.compile(r"^error: ((?:unsupported|unknown|garbage|improper|TTY could)[^\n]{0,120})$")
 _DENIED = re.compile(
-    r"^([\w./-]{1,60}): (?:cannot [^\n]{1,200}: )?(Permission denied|Operation not permitted|Stale file handle|Transport endpoint[^\n]*)$"
+    r"^([\w./-]{1,60}): (?:cannot [^\n]{1,200}: )?(Permission denied|Operation not permitted|Stale file handle"
+    r"|Transport endpoint[^\n]*)$"
 )
 
 

@@ -20,8 +20,10 @@ _CPU = re.compile(r"^%?Cpu(\(s\)|\d{1,5})? *:(.*)$")
 _BUSYBOX_CPU = re.compile(r"^CPU(\d{0,5}):(.*% *(?:usr|idle).*)$")
 _SHARE = re.compile(r"(\d{1,3}(?:[.,]\d{1,3})?)%? *(us|sy|ni|id|wa|hi|si|st|usr|sys|nic|idle|io|irq|sirq)\b")
 _NAMES = {
-    "us": "user_pct", "usr": "user_pct", "sy": "system_pct", "sys": "system_pct", "ni": "nice_pct", "nic": "nice_pct", "id": "idle_pct",
-    "idle": "idle_pct", "wa": "iowait_pct", "io": "iowait_pct", "hi": "hard", "irq": "hard", "si": "soft", "sirq": "soft", "st": "steal_pct",
+    "us": "user_pct", "usr": "user_pct", "sy": "system_pct", "sys": "system_pct", "ni": "nice_pct",
+    "nic": "nice_pct", "id": "idle_pct",
+    "idle": "idle_pct", "wa": "iowait_pct", "io": "iowait_pct", "hi": "hard", "irq": "hard", "si": "soft",
+    "sirq": "soft", "st": "steal_pct",
 }  # fmt: skip
 _MEMORY = re.compile(r"^(?:([KMGTPE])iB )?(Mem|Swap) *:(.*)$")
 _AMOUNT = re.compile(
@@ -95,7 +97,7 @@ def _summary_line(screens: list[Screen], line: str) -> bool:
 
 
 def _cpu(screen: Screen, which: str, line: str) -> bool:
-    cores = re.split(r"(?=%?Cpu\d+ *:)", line) if which.isdigit() else [line]  # procps 4 may put two CPUs on a line
+    cores = re.split(r"(?<!%)(?=%?Cpu\d+ *:)", line) if which.isdigit() else [line]  # procps 4 may put two CPUs on a line
     for part in (core for core in cores if core.strip()):
         shares = {_NAMES[name]: number(value) for value, name in _SHARE.findall(part)}
         if not shares:

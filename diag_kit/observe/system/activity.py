@@ -41,7 +41,8 @@ for pair in "$@"; do echo "rank ${pair%%:*} ${pair##*:}"; done
 tree=$(cat /proc/[0-9]*/stat 2>/dev/null | awk -v roots="$roots" '
     { pid = $1; line = $0; sub(/^.*\) /, "", line); split(line, f, " "); parent[pid] = f[2]; order[n++] = pid }
     END { for (i = 0; i < n && shown < 1500; i++) { q = order[i]; d = 0
-        while ((q in parent) && d < 6) { if (index(roots, " " q " ")) { print order[i], q; shown++; break } q = parent[q]; d++ } } }')
+        while ((q in parent) && d < 6) { if (index(roots, " " q " ")) { print order[i], q; shown++; break }
+         q = parent[q]; d++ } } }')
 echo "$tree" | sed 's/^/of /'
 set --
 for pid in $(echo "$tree" | cut -d' ' -f1); do
@@ -83,15 +84,15 @@ _LINE = re.compile(r"^/proc/(\d{1,9})/(stat|io|schedstat|status):(.*)$")
 class Activity:
     """Each rank and every process below it (loader workers, their helpers) over ``seconds``: who computes, who waits, who reads.
 
-    Equivalent: ``pidstat -u -d -r -w -p PIDS 5 1``; it reads /proc/PID/stat, io, schedstat and status twice, no tool needed. Reads
-    pasted pidstat and files of /proc/PID (status, io, stat, cgroup, schedstat, wchan, stack, fd, environ) too; of an environment the
-    chosen variables only.
+    Equivalent: ``pidstat -u -d -r -w -p PIDS 5 1``; it reads /proc/PID/stat, io, schedstat and status twice, no tool needed.
+    Reads pasted pidstat and files of /proc/PID (status, io, stat, cgroup, schedstat, wchan, stack, fd, environ) too; of an
+    environment the chosen variables only.
 
-    Tables: ``activity`` (columns in ``vocabulary``; role is rank or worker; 100 % is one core; wait_pct is time ready to run without a
-    CPU, from schedstat; read_call_mb_per_s is what read() returned, the page cache included, read_mb_per_s what storage gave; 1e6
-    bytes); pasted also ``process_details`` (pid name value), ``open_files``, ``environment``, ``counters``. Facts:
-    activity_window_s, ranks_cpu_pct and workers_cpu_pct (means), worker_processes, busiest_worker_pct, workers_wait_pct (mean
-    wait_pct); pasted: process_threads, process_rss_bytes, cpus_allowed and others of the same names as in /proc.
+    Tables: ``activity`` (columns in ``vocabulary``; role is rank, worker or helper; 100 % is one core; wait_pct is time ready
+    to run without a CPU, from schedstat; read_call_mb_per_s is what read() returned, the page cache included, read_mb_per_s what
+    storage gave; 1e6 bytes); pasted also ``process_details`` (pid name value), ``open_files``, ``environment``, ``counters``.
+    Facts: activity_window_s, ranks_cpu_pct and workers_cpu_pct (means), worker_processes, busiest_worker_pct, workers_wait_pct
+    (mean wait_pct); pasted: process_threads, process_rss_bytes, cpus_allowed and others of the same names as in /proc.
     """
 
     seconds: float = 5.0
@@ -208,7 +209,7 @@ def _row(
         "rank": ranks.get(owners[pid]),
         "pid": pid,
         "parent_pid": whole(fields[1]),
-        "role": "rank" if pid in ranks else "worker",
+        "role": "rank" if pid in ranks else _role(name, second.stats.get(owners[pid], ("", []))[0]),
         "command": name,
         "user_pct": user,
         "system_pct": system,
@@ -225,6 +226,11 @@ def _row(
         "involuntary_switches_per_s": per_s("nonvoluntary_ctxt_switches"),
         "threads": two.get("Threads"),
     }
+
+
+def _role(name: str, rank: str) -> str:
+    """worker: runs what the rank runs (a fork, or a spawned Python); helper: any other program below it."""
+    return "worker" if name == rank or name.startswith(("pt_", "python")) else "helper"
 
 
 def _add_facts(found: Found) -> None:

@@ -37,7 +37,8 @@ _NAMES = {"usr": "user_pct", "sys": "system_pct", "idl": "idle_pct", "wai": "iow
 
 
 def read_dstat(result: CommandResult, found: Found) -> None:
-    """dstat and dool: groups parted by "|" or ":"; its first row is the average since boot, as it says itself. B, k, M are powers of 1024."""
+    """dstat and dool: groups parted by "|" or ":"; its first row is the average since boot, as it says itself. B, k, M are
+    powers of 1024."""
     names: list[tuple[int, str]] = []
     rows: list[dict[str, str]] = []
     for at, line in numbered(result.text):

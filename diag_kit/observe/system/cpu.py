@@ -85,16 +85,18 @@ done
 echo '==diag_kit:nodes=='
 for node in /sys/devices/system/node/node[0-9]*; do
     [ -r "$node/cpulist" ] || continue
-    echo "${node##*/node} $(cat "$node/cpulist" | tr -d ' ') $(sed -n 's/.*MemTotal: *\([0-9]*\).*/\1/p; s/.*MemFree: *\([0-9]*\).*/\1/p' \
-        "$node/meminfo" 2>/dev/null | tr '\n' ' ')"
+    sizes=$(sed -n 's/.*MemTotal: *\([0-9]*\).*/\1/p; s/.*MemFree: *\([0-9]*\).*/\1/p' "$node/meminfo" 2>/dev/null)
+    echo "${node##*/node} $(tr -d ' ' < "$node/cpulist")" $sizes
 done
 echo '==diag_kit:machine=='
 [ -r /sys/devices/system/cpu/smt/active ] && echo "smt $(cat /sys/devices/system/cpu/smt/active)"
-[ -r /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor ] && echo "governor $(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor)"
+governor=/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor
+[ -r "$governor" ] && echo "governor $(cat "$governor")"
 sed -n 's/^cpu MHz[^:]*: /mhz /p' /proc/cpuinfo | head -n 512
 echo '==diag_kit:affinity=='
 for pair in "$@"; do
-    allowed=$(sed -n 's/^Cpus_allowed_list:[^0-9]*//p; s/^Mems_allowed_list:[^0-9]*//p' "/proc/${pair##*:}/status" 2>/dev/null | tr '\n' ' ')
+    allowed=$(sed -n 's/^Cpus_allowed_list:[^0-9]*//p; s/^Mems_allowed_list:[^0-9]*//p' \
+        "/proc/${pair##*:}/status" 2>/dev/null | tr '\n' ' ')
     [ -n "$allowed" ] && echo "${pair%%:*} ${pair##*:} $allowed"
 done
 echo '==diag_kit:end=='
@@ -134,19 +136,21 @@ _SATURATED_PCT = 95.0
 @probe
 @dataclass(frozen=True)
 class Cpu:
-    """The share of each CPU over ``seconds``, pressure, load, the CPU quota and how often it throttled, NUMA nodes, affinity of the ranks.
+    """The share of each CPU over ``seconds``, pressure, load, the CPU quota and how often it throttled, NUMA nodes, affinity of
+    the ranks.
 
-    Equivalent: ``mpstat -P ALL 1 5; cat /proc/loadavg /proc/pressure/* CGROUP/cpu.max CGROUP/cpu.stat; numactl -H; taskset -cp PID``;
-    none of these is needed: it reads /proc and /sys. The cgroup is that of the first rank, else of the login. Reads pasted
+    Equivalent: ``mpstat -P ALL 1 5; cat /proc/loadavg /proc/pressure/* CGROUP/cpu.max CGROUP/cpu.stat; numactl -H; taskset -cp
+    PID``; none of these is needed: it reads /proc and /sys. The cgroup is that of the first rank, else of the login. Reads pasted
     mpstat, sar, vmstat, dstat, /proc/stat, uptime, lscpu, numactl -H, numastat, /proc/vmstat and /proc/pressure too.
 
-    Tables (columns with units in ``vocabulary``): ``cpu`` (all CPUs, a row an interval), ``cpu_per_core``, ``load``, ``pressure``,
-    ``numa``, ``affinity`` (rank pid cpus cpu_count numa_nodes); pasted also ``vmstat``, ``counters``, ``network``, ``memory`` and
-    ``cpu_since_boot``. Facts over the window: cpu_busy_pct, cores_busy, busiest_core_pct, cores_saturated (busy 95 % of the window or
-    more), iowait_pct, steal_pct, cpu_pressure_pct and io_pressure_pct, memory_pressure_pct (share of the window in which some task
-    waited), cpu_throttled_window_fraction (periods in which the quota stopped the group), cpu_throttled_window_pct (time that
-    its tasks were stopped, of the window). Others: cpu_count, cpu_quota_cores, load_1min, load_5min, load_15min, numa_nodes,
-    smt_active, cpu_governor, cpu_mhz (mean), cpu_window_s, cpus_allowed_by_ranks.
+    Tables (columns with units in ``vocabulary``): ``cpu`` (all CPUs, a row an interval), ``cpu_per_core``, ``load``,
+    ``pressure``, ``numa``, ``affinity`` (rank pid cpus cpu_count numa_nodes); pasted also ``vmstat``, ``counters``,
+    ``network``, ``memory`` and ``cpu_since_boot``. Facts over the window: cpu_busy_pct, cores_busy, busiest_core_pct,
+    cores_saturated (busy 95 % of the window or more), iowait_pct, steal_pct, cpu_pressure_pct and io_pressure_pct,
+    memory_pressure_pct (share of the window in which some task waited), cpu_throttled_window_fraction (periods in which the
+    quota stopped the group), cpu_throttled_window_pct (time that its tasks were stopped, of the window). Others: cpu_count,
+    cpu_quota_cores, load_1min, load_5min, load_15min, numa_nodes, smt_active, cpu_governor, cpu_mhz (mean), cpu_window_s,
+    cpus_allowed_by_ranks.
     """
 
     seconds: float = 5.0

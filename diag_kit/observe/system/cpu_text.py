@@ -1,7 +1,9 @@
-"""CPU shares, load, topology and quota as people paste them: mpstat, sar, /proc/stat, uptime, lscpu, numactl, pressure, cgroup. Pure."""
+"""CPU shares, load, topology and quota as people paste them: mpstat, sar, /proc/stat, uptime, lscpu, numactl, pressure, cgroup.
+Pure."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -32,8 +34,8 @@ def read_mpstat(result: CommandResult, found: Found) -> None:
     text = result.text
     if re.search(r'"cpu-load"[ \t]*:', text):
         for t, rows in read_json(text, "cpu-load", found, "mpstat -o JSON"):
-            for row in rows:
-                _add_cpu(found, {str(name): str(value) for name, value in row.items()}, t, "")
+            for each in rows:
+                _add_cpu(found, {str(name): str(value) for name, value in each.items()}, t, "")
         return
     averages = False
     for row in read_rows(text, "mpstat", found):
@@ -109,7 +111,8 @@ def _memory(values: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_proc_stat(result: CommandResult, found: Found) -> None:
-    """/proc/stat (proc(5)): one reading is the share since boot; two or more readings in one text give the shares between them."""
+    """/proc/stat (proc(5)): one reading is the share since boot; two or more readings in one text give the shares between
+    them."""
     readings: list[dict[str, tuple[int, ...]]] = []
     for at, line in numbered(result.text):
         words = line.split()
@@ -122,7 +125,7 @@ def read_proc_stat(result: CommandResult, found: Found) -> None:
         if not readings or words[0] in readings[-1]:
             readings.append({})
         readings[-1][words[0]] = tuple(count for count in counts if count is not None)
-    for before, after in zip(readings, readings[1:], strict=False):
+    for before, after in itertools.pairwise(readings):
         add_shares(found, before, after, None)
     if len(readings) == 1:
         nothing = {name: (0,) * len(counts) for name, counts in readings[0].items()}

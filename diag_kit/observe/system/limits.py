@@ -1,4 +1,5 @@
-"""What the training may use: open files, locked memory, shared memory, the cgroup's memory, huge pages, and the kernel's settings."""
+"""What the training may use: open files, locked memory, shared memory, the cgroup's memory, huge pages, and the kernel's
+settings."""
 
 from __future__ import annotations
 
@@ -76,12 +77,15 @@ TABLES = {"limits": LIMITS, "affinity": AFFINITY, "counters": COUNTERS}
 @probe
 @dataclass(frozen=True)
 class Limits:
-    """Limits of the training's process (else of this login), the size of its /dev/shm, its cgroup's memory, huge pages, vm settings.
+    """Limits of the training's process (else of this login), the size of its /dev/shm, its cgroup's memory, huge pages, vm
+    settings.
 
-    Equivalent: ``cat /proc/PID/limits; df /dev/shm; cat CGROUP/memory.max CGROUP/memory.events; sysctl vm.swappiness``. Reads pasted
-    cgroup files, ulimit -a, /proc/PID/limits, huge-page settings, taskset and counts (``grep -c``, ``wc -l``, ``pgrep -c``) too.
+    Equivalent: ``cat /proc/PID/limits; df /dev/shm; cat CGROUP/memory.max CGROUP/memory.events; sysctl vm.swappiness``. Reads
+    pasted cgroup files, ulimit -a, /proc/PID/limits, huge-page settings, taskset and counts (``grep -c``, ``wc -l``, ``pgrep
+    -c``) too.
 
-    Tables: ``limits`` (pid name soft hard unit unlimited; missing soft with unlimited true is "no limit"), ``affinity``, ``counters``.
+    Tables: ``limits`` (pid name soft hard unit unlimited; missing soft with unlimited true is "no limit"), ``affinity``,
+    ``counters``.
     Facts: open_files_limit, open_files_used, locked_memory_limit_bytes, processes_limit, shm_size_bytes, shm_used_pct,
     memory_limit_bytes, memory_used_bytes, memory_high_bytes, memory_limit_hits, memory_oom_kills, pids_max, pids_current,
     thp_enabled, swappiness, dirty_ratio_pct, numa_balancing; pasted also cpu_quota_cores, cpu_throttled_fraction,
@@ -151,6 +155,6 @@ def _add_own(found: Found, result: CommandResult, pieces: Sequence[tuple[str, st
         ("memory_limit_bytes", "bytes of memory"),
         ("shm_size_bytes", "bytes of /dev/shm"),
     ):
-        value = known_facts.get(name)
-        if isinstance(value, int):
-            found.said.append(f"{value:,} {said}")
+        amount = known_facts.get(name)
+        if isinstance(amount, int):
+            found.said.append(f"{amount:,} {said}")

@@ -1,4 +1,5 @@
-"""What processes may use, as people paste it: cgroup files, /proc/PID/limits, ulimit, THP, affinity, and bare numbers by command. Pure."""
+"""What processes may use, as people paste it: cgroup files, /proc/PID/limits, ulimit, THP, affinity, and bare numbers by
+command. Pure."""
 
 from __future__ import annotations
 
@@ -110,7 +111,8 @@ _FACTS = {
 
 
 def read_limits(result: CommandResult, found: Found, pid: int | None = None) -> None:
-    """``ulimit -a`` of bash, dash, zsh (soft limits) and /proc/PID/limits: table ``limits``, in bytes where the unit is one of size."""
+    """``ulimit -a`` of bash, dash, zsh (soft limits) and /proc/PID/limits: table ``limits``, in bytes where the unit is one of
+    size."""
     owner = re.search(r"/proc/(\d{1,9})/limits", result.command)
     pid = int(owner[1]) if owner else pid
     for at, line in numbered(result.text):
@@ -209,7 +211,8 @@ def read_host_numbers(result: CommandResult, found: Found) -> None:
 
 
 def read_counted(result: CommandResult, found: Found) -> None:
-    """What ``grep -c``, ``wc -l`` or ``pgrep -c`` counted. Threads where ps listed threads (-L, -T, -m) or /proc/PID/task was listed."""
+    """What ``grep -c``, ``wc -l`` or ``pgrep -c`` counted. Threads where ps listed threads (-L, -T, -m) or /proc/PID/task was
+    listed."""
     command = result.command
     value = whole(result.text.strip().split(" ")[0]) if result.text.strip() else None
     if re.search(r"\bps\b[^|]*[ \t]-?\w*[LTm]|\bps -[a-zA-Z]*[LT]", command):

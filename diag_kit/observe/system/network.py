@@ -51,7 +51,8 @@ for each in /sys/class/net/*; do
     [ -n "$speed" ] && echo "${each##*/} $speed"
 done 2>/dev/null
 for port in /sys/class/infiniband/*/ports/*; do
-    [ -r "$port/rate" ] && { name=${port#/sys/class/infiniband/}; echo "${name%%/*}:${name##*/} $(cut -d' ' -f1 < "$port/rate")Gb"; }
+    [ -r "$port/rate" ] && { name=${port#/sys/class/infiniband/};
+        echo "${name%%/*}:${name##*/} $(cut -d' ' -f1 < "$port/rate")Gb"; }
 done
 echo '==diag_kit:end=='
 """
@@ -64,14 +65,15 @@ _IB_WORD_BYTES = 4
 @probe
 @dataclass(frozen=True)
 class Network:
-    """MB/s in and out of every interface and RDMA port over ``seconds``, errors and drops, and the share of TCP segments sent again.
+    """MB/s in and out of every interface and RDMA port over ``seconds``, errors and drops, and the share of TCP segments sent
+    again.
 
-    Equivalent: ``sar -n DEV,EDEV 5 1; nstat``; it reads /proc/net/dev, /proc/net/snmp and /sys/class/infiniband twice. In the training's
-    own network namespace where one is known. NVLink and PCIe traffic are on no interface. Reads pasted /proc/net/dev,
+    Equivalent: ``sar -n DEV,EDEV 5 1; nstat``; it reads /proc/net/dev, /proc/net/snmp and /sys/class/infiniband twice. In the
+    training's own network namespace where one is known. NVLink and PCIe traffic are on no interface. Reads pasted /proc/net/dev,
     /proc/net/snmp, netstat -s and ss too.
 
-    Tables: ``network`` (interface received_mb_per_s sent_mb_per_s ... used_pct of the link's speed in the busier direction; 1e6 bytes);
-    pasted also ``interfaces`` (totals), ``sockets``, ``counters``. Facts: network_window_s, network_received_mb_per_s and
+    Tables: ``network`` (interface received_mb_per_s sent_mb_per_s ... used_pct of the link's speed in the busier direction; 1e6
+    bytes); pasted also ``interfaces`` (totals), ``sockets``, ``counters``. Facts: network_window_s, network_received_mb_per_s and
     network_sent_mb_per_s (all but loopback, RDMA ports apart), rdma_received_mb_per_s, rdma_sent_mb_per_s,
     busiest_interface, busiest_interface_used_pct, tcp_retransmit_pct (of the segments sent in the window),
     tcp_retransmit_pct_since_boot, tcp_established.
@@ -187,6 +189,9 @@ def _facts(found: Found) -> None:
                 found.fact(f"{kind}_{way}_mb_per_s", round(total, 4), source, "MB/s")
     if rows:
         most = max(rows, key=lambda row: row["received_mb_per_s"] + row["sent_mb_per_s"])
+        if most["received_mb_per_s"] + most["sent_mb_per_s"] <= 0:
+            found.said.append(f"no bytes over {len(rows)} interfaces")
+            return
         found.fact("busiest_interface", most["interface"], source)
         found.fact("busiest_interface_used_pct", most["used_pct"], source, "%")
         found.said.append(

@@ -91,7 +91,8 @@ def _retransmits(found: Found, again: int | None, sent: int | None, source: str)
         found.said.append(f"{100 * again / sent:.2g} % of TCP segments were sent again since boot")
 
 
-_SS_STATES = "ESTAB LISTEN SYN-SENT SYN-RECV FIN-WAIT-1 FIN-WAIT-2 TIME-WAIT UNCONN CLOSE-WAIT LAST-ACK CLOSING CLOSED".split()
+_SS_NAMES = "ESTAB LISTEN SYN-SENT SYN-RECV FIN-WAIT-1 FIN-WAIT-2 TIME-WAIT UNCONN CLOSE-WAIT LAST-ACK CLOSING CLOSED"
+_SS_STATES = _SS_NAMES.split()
 _SS_TOTAL = re.compile(
     r"^TCP:[ \t]+(\d{1,9}) \(estab (\d{1,9}), closed (\d{1,9}), orphaned (\d{1,9})(?:, synrecv \d+)?, timewait (\d{1,9})"
 )
@@ -117,6 +118,8 @@ def read_ss(result: CommandResult, found: Found) -> None:
             row |= _tcp_info(line)
         elif not re.match(r"^(?:Total|Transport|RAW|UDP|TCP|INET|FRAG)\b|^(?:Netid|State)\s", line):
             found.strange(f"ss line {at}", line, "no socket")
+    if re.search(r"^(?:Netid|State)\s", result.text, re.M):
+        found.fact("sockets_listed", len(found.rows["sockets"]), "ss")
 
 
 def _socket(words: list[str]) -> dict[str, Any] | None:
@@ -136,7 +139,8 @@ def _tcp_info(line: str) -> dict[str, Any]:
     """``retrans:NOW/TOTAL``, ``rtt:MEAN/VARIATION`` in ms, ``send 9.2Gbps``."""
     found: dict[str, Any] = {}
     for name, pattern in (("congestion_window", r"\bcwnd:(\d{1,9})"), ("bytes_sent", r"\bbytes_sent:(\d{1,18})"),
-                          ("bytes_received", r"\bbytes_received:(\d{1,18})"), ("retransmits", r"\bretrans:\d{1,9}/(\d{1,9})")):  # fmt: skip
+                          ("bytes_received", r"\bbytes_received:(\d{1,18})"),
+                          ("retransmits", r"\bretrans:\d{1,9}/(\d{1,9})")):  # fmt: skip
         if match := re.search(pattern, line):
             found[name] = whole(match[1])
     if match := re.search(r"\brtt:([\d.]{1,12})/", line):

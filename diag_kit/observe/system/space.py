@@ -39,13 +39,13 @@ TABLES = {"space": SPACE, "block_devices": BLOCK_DEVICES, "mounts": MOUNTS}
 @probe
 @dataclass(frozen=True)
 class Space:
-    """Space and inodes left, block devices, mounts. Equivalent: ``df -PTk; df -Pi; lsblk -J -b; cat /proc/mounts``, each bounded: a
-    network mount that hangs is said, and the local ones are read alone.
+    """Space and inodes left, block devices, mounts. Equivalent: ``df -PTk; df -Pi; lsblk -J -b; cat /proc/mounts``, each
+    bounded: a network mount that hangs is said, and the local ones are read alone.
 
-    Reads pasted df (any language and option), lsblk (tree, -J, -P), mount, findmnt, /proc/mounts and mountinfo too. Tables: ``space``
-    (source fstype path size_bytes used_bytes available_bytes used_pct inodes inodes_used inodes_used_pct), ``block_devices`` (device
-    parent type size_bytes rotational model path fstype), ``mounts`` (path source fstype kind options). Facts: fullest_path,
-    fullest_used_pct (of mounts that hold files, by space or inodes).
+    Reads pasted df (any language and option), lsblk (tree, -J, -P), mount, findmnt, /proc/mounts and mountinfo too. Tables:
+    ``space`` (source fstype path size_bytes used_bytes available_bytes used_pct inodes inodes_used inodes_used_pct),
+    ``block_devices`` (device parent type size_bytes rotational model path fstype), ``mounts`` (path source fstype kind
+    options). Facts: fullest_path, fullest_used_pct (of mounts that hold files, by space or inodes).
     """
 
     name: ClassVar[str] = "space"

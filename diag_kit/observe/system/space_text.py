@@ -131,7 +131,9 @@ def _lsblk_json(text: str, found: Found) -> Iterator[dict[str, Any]]:
                 top.append(json.loads(match[0].rstrip(", \n\t") + "}"))
             except ValueError:
                 continue
-    queue = [(each, None) for each in top if isinstance(each, dict)] if isinstance(top, list) else []
+    queue: list[tuple[dict[str, Any], str | None]] = (
+        [(each, None) for each in top if isinstance(each, dict)] if isinstance(top, list) else []
+    )
     while queue:
         each, parent = queue.pop(0)
         yield _device({str(name).upper(): _text(value) for name, value in each.items() if name != "children"}, parent)

@@ -1,7 +1,8 @@
 """mpstat, pidstat and sar: the tables of any sysstat generation as rows by column name, in any of its locales. Pure.
 
-Their common layout (sysstat's ``common.c``, ``mpstat.c``, ``pidstat.c``, ``pr_stats.c``): a banner ``Linux RELEASE (HOST) DATE ...``, then
-tables whose header line starts with a time, each row with the time at its end; at the end rows marked "Average:" (translated).
+Their common layout (sysstat's ``common.c``, ``mpstat.c``, ``pidstat.c``, ``pr_stats.c``): a banner ``Linux RELEASE (HOST) DATE
+...``, then tables whose header line starts with a time, each row with the time at its end; at the end rows marked "Average:"
+(translated).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from diag_kit.observe.raw import printed_time
 from diag_kit.observe.system.found import Found, numbered
 
 _CLOCK = re.compile(
-    r"^(#?[ \t]*)(\d{4}-\d\d-\d\dT\S+|\d\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d|\d{1,2}[:.h]\d\d[:.m]\d\ds?(?:[ \t]+(?:[AaPp]\.?[Mm]\.?|上午|下午))?"
+    r"^(#?[ \t]*)(\d{4}-\d\d-\d\dT\S+|\d\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d"
+    r"|\d{1,2}[:.h]\d\d[:.m]\d\ds?(?:[ \t]+(?:[AaPp]\.?[Mm]\.?|上午|下午))?"
     r"|\d{9,10}(?=[ \t]))[ \t]+"
 )
 _DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}\.?")

@@ -1,7 +1,7 @@
 """vmstat of procps and busybox: default, ``-w``, ``-a``, ``-t``, ``-S``, and ``-s``. Pure.
 
-procps vmstat.c: the first row is the average since boot (man vmstat); bi and bo are KiB/s whatever ``-S`` says, all memory columns
-and si, so are in its unit, which the output does not name.
+procps vmstat.c: the first row is the average since boot (man vmstat); bi and bo are KiB/s whatever ``-S`` says, all memory
+columns and si, so are in its unit, which the output does not name.
 """
 
 from __future__ import annotations

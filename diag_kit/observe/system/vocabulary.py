@@ -42,11 +42,13 @@ ACTIVITY = {
 }  # fmt: skip
 """One process or thread over one window: 100 % is one core; wait_pct is time ready to run without a CPU."""
 NETWORK = {
-    "t": "time", "interface": _S, "received_mb_per_s": _F, "sent_mb_per_s": _F, "received_packets_per_s": _F, "sent_packets_per_s": _F,
+    "t": "time", "interface": _S, "received_mb_per_s": _F, "sent_mb_per_s": _F, "received_packets_per_s": _F,
+    "sent_packets_per_s": _F,
     "errors_per_s": _F, "drops_per_s": _F, "link_mbit_per_s": _F, "used_pct": _F,
 }  # fmt: skip
 INTERFACES = {
-    "interface": _S, "received_bytes": _I, "sent_bytes": _I, "received_packets": _I, "sent_packets": _I, "errors": _I, "drops": _I,
+    "interface": _S, "received_bytes": _I, "sent_bytes": _I, "received_packets": _I, "sent_packets": _I,
+    "errors": _I, "drops": _I,
 }  # fmt: skip
 """Totals since the interface came up."""
 SOCKETS = {
@@ -56,7 +58,8 @@ SOCKETS = {
 COUNTERS = {"source": _S, "name": _S, "value": _I, "per_s": _F}
 """Kernel counters by name: totals since boot, and their growth where two readings were taken."""
 SPACE = {
-    "source": _S, "fstype": _S, "path": _S, "size_bytes": _I, "used_bytes": _I, "available_bytes": _I, "used_pct": _F, "inodes": _I,
+    "source": _S, "fstype": _S, "path": _S, "size_bytes": _I, "used_bytes": _I, "available_bytes": _I,
+    "used_pct": _F, "inodes": _I,
     "inodes_used": _I, "inodes_used_pct": _F,
 }  # fmt: skip
 BLOCK_DEVICES = {
