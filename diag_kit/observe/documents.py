@@ -41,7 +41,7 @@ def _records(seen: Observation) -> int:
 
 def _pieces(document: Document) -> list[tuple[str, str, CommandResult]]:
     """(name, kind, result) of a document, or of each part of a terminal session."""
-    if len(document.parts) <= 1:
+    if len(document.parts) <= 1 and not any(part.command for part in document.parts):
         return [(document.name, document.kind, document.as_result())]
     return [(_part_name(document, part), part.kind, document.as_result(part)) for part in document.parts]
 

@@ -19,7 +19,8 @@ _COLUMNS = {
     "PID": "pid", "TGID": "pid", "PPID": "ppid", "USER": "user", "UID": "user", "EUSER": "user", "RUSER": "user", "S": "state",
     "STAT": "state", "%CPU": "cpu_pct", "CPU%": "cpu_pct", "C": "cpu_pct", "RSS": "rss_kib", "RSZ": "rss_kib", "RES": "rss_kib",
     "NLWP": "threads", "THCNT": "threads", "nTH": "threads", "LWP": "tid", "SPID": "tid", "TID": "tid", "WCHAN": "wchan",
-    "COMMAND": "command", "CMD": "command", "ARGS": "command", "COMM": "command", "PSR": "cpu", "P": "cpu", "%MEM": "mem_pct", "MEM%": "mem_pct", "%VSZ": "vsz_pct",
+    "COMMAND": "command", "CMD": "command", "ARGS": "command", "COMM": "command", "PSR": "cpu", "P": "cpu",
+    "%MEM": "mem_pct", "MEM%": "mem_pct", "%VSZ": "vsz_pct",
     "ELAPSED": "elapsed", "ETIME": "elapsed", "ETIMES": "elapsed",
 }  # fmt: skip
 _TEXT = ("COMMAND", "CMD", "ARGS", "COMM")

@@ -185,10 +185,11 @@ class Processes:
     exists. Equivalent: ``top -b -d 1 -n 2``. Reads pasted ps and top of procps and busybox too: there cpu_pct is what was
     printed, and the fact cpu_pct_is says over which time (ps: since each process began).
 
-    Tables: ``processes`` (pid ppid user state cpu_pct rss_mib threads wchan command mem_pct vsz_pct elapsed_s), busiest first, one row a process also where
-    threads were listed; from top also ``cpu``, ``cpu_per_core``, ``memory`` as the probes of those names give them, and
-    ``threads`` for top -H. Facts: processes_in_disk_sleep, processes_left_out ("... 29 more"), threads_counted, threads_listed,
-    zombie_processes, load_1min, load_5min, load_15min, memory_total_bytes, cpu_pct_is. A column that was not printed is missing.
+    Tables: ``processes`` (pid ppid user state cpu_pct rss_mib threads wchan command mem_pct vsz_pct elapsed_s), busiest first,
+    one row a process also where threads were listed; from top also ``cpu``, ``cpu_per_core``, ``memory`` as the probes of those
+    names give them, and ``threads`` for top -H. Facts: processes_in_disk_sleep, processes_left_out ("... 29 more"),
+    threads_counted, threads_listed, zombie_processes, load_1min, load_5min, load_15min, memory_total_bytes, cpu_pct_is. A
+    column that was not printed is missing.
     """
 
     seconds: float = 1.0

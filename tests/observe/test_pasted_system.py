@@ -1,4 +1,4 @@
-"""What people paste about CPU, memory, disks, network and processes: raw files in, expected rows and facts out; any bytes do no harm."""
+"""What people paste about CPU, memory, disks, network and processes: raw files in, expected rows out."""
 
 from __future__ import annotations
 
@@ -109,14 +109,14 @@ def damaged(draw: st.DrawFn) -> bytes:
     return cut + (RAWS[draw(st.sampled_from(CASES))] if draw(st.booleans()) else b"")
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(damaged(), st.sampled_from(["", "free -m", "cat /sys/fs/cgroup/cpu.max", "vmstat -S M 1", "ps -eLf | grep -c x", "nproc"]))
 def test_no_parser_raises_on_damaged_text(raw: bytes, command: str) -> None:
     for part in split_parts(raw):
         read_by_its_probe(part.data, command or part.command)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.sampled_from([name for name in all_probes() if getattr(all_probes()[name], "reads", ()) and name != "python_source"]),
     st.binary(max_size=200)
@@ -180,7 +180,7 @@ def test_a_garbled_line_changes_only_its_own_rows(case: str) -> None:
     ],
 )
 def test_no_text_takes_for_ever(unit: bytes) -> None:
-    raw = unit * (100_000 // len(unit)) + b"\n" + (unit + b"\n") * (50_000 // len(unit))
+    raw = unit * (30_000 // len(unit)) + b"\n" + (unit + b"\n") * (10_000 // len(unit))
     begun = time.monotonic()
     kind_of(raw)
     for name, cls in all_probes().items():
@@ -197,7 +197,7 @@ def test_no_text_takes_for_ever(unit: bytes) -> None:
         ):
             when = files(DATA / CASES[0]).documents[0].modified
             cls().read((CommandResult("h", "c", raw, b"", 0, when, 0.0),))
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 10
 
 
 def test_every_kind_of_this_registry_has_a_reader() -> None:

@@ -159,7 +159,7 @@ def add_shares(
             found.rows[f"cpu_per_core{suffix}"].append(each)
 
 
-_LOAD = re.compile(r"load averages?: *([\d.,]+?),? +([\d.,]+?),? +([\d.,]+?)(?:[\s,]|$)")
+_LOAD = re.compile(r"load averages?: *([\d.,]+?),? +([\d.,]+?),? +([\d.,]+?)(?=,?(?:\s|$))")
 _LOADAVG = re.compile(r"^(\d+\.\d\d) (\d+\.\d\d) (\d+\.\d\d) (\d+)/(\d+) \d+$")
 _UP = re.compile(r"\bup +(?:(\d+) days?,? *)?(?:(\d+):(\d\d)|(\d+) (min|mins|minutes|hours?))?")
 

@@ -187,6 +187,7 @@ def read_mount_list(result: CommandResult, found: Found) -> None:
     """``mount``, /proc/mounts, /proc/self/mountinfo and ``findmnt``: table ``mounts`` without the kernel's own file systems."""
     for at, line in numbered(result.text):
         options = ""
+        line = line[:4000]
         if match := _MOUNT.match(line):
             source, path = match[1].replace(" ", "\\040"), match[2].replace(" ", "\\040")
             row = f"{source} {path} {match[3]} x"
