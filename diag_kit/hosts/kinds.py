@@ -9,12 +9,15 @@ from dataclasses import dataclass
 
 from diag_kit.hosts.kinds_system import LAST_KINDS, SYSTEM_KINDS, kind_by_command
 from diag_kit.hosts.kinds_system import has as _has
+from diag_kit.hosts.outputs import begins
 from diag_kit.hosts.sessions import Cut, cuts, is_tool
 
 LOOK_BYTES = 256 * 1024
 """How much of the start of a text is looked at."""
 MAX_PARTS = 500
 """A text with more prompts than that is no terminal session."""
+_WHOLE = ("training_log", "python_source", "config", "table", "binary", "empty", "profile")
+"""Kinds that are never cut where an output seems to begin."""
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -174,7 +177,7 @@ def split_parts(data: bytes, name: str = "") -> tuple[Part, ...]:
     lines = data.split(b"\n")
     found = cuts(lines)
     if not found or len(found) > MAX_PARTS or not _is_session(found, lines):
-        return (Part(kind_of(data, name), 1, data),)
+        return _outputs(Part(kind_of(data, name), 1, data))
     parts = []
     if found[0].at > 0 and any(line.strip() for line in lines[: found[0].at]):
         head = b"\n".join(lines[: found[0].at])
@@ -183,8 +186,20 @@ def split_parts(data: bytes, name: str = "") -> tuple[Part, ...]:
         body = b"\n".join(lines[cut.at + 1 : end])
         if cut.command or body.strip():  # else the prompt that waits at the end
             names = (cut.command, "") if cut.is_file else ("", cut.command)
-            parts.append(Part(kind_of(body, *names), cut.at + 2, body, cut.command, cut.is_file))
+            parts.extend(_outputs(Part(kind_of(body, *names), cut.at + 2, body, cut.command, cut.is_file)))
     return tuple(parts) or (Part(kind_of(data, name), 1, data),)
+
+
+def _outputs(part: Part) -> tuple[Part, ...]:
+    """A part that holds outputs of several tools one after the other, cut where each begins; a log stays whole."""
+    starts = begins(part.data) if part.kind not in _WHOLE else []
+    if not starts or len(starts) > MAX_PARTS:
+        return (part,)
+    lines = part.data.split(b"\n")
+    if any(line.strip() for line in lines[: starts[0]]):
+        starts = [0, *starts]
+    bodies = [(start, b"\n".join(lines[start:end])) for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
+    return tuple(Part(kind_of(body, "", part.command), part.line + at, body, part.command, part.is_file) for at, body in bodies)
 
 
 def _is_session(found: list[Cut], lines: list[bytes]) -> bool:

@@ -34,6 +34,7 @@ _SURE = re.compile(
     r"|[\w.-]+@[\w.-]+[: ]?[^\n>%]{0,80}%"  # zsh
     r"|[\w.-]+@[\w.-]+ [~/][^\n>]{0,80}>"  # fish
     r"|PS [A-Za-z]:[^\n>]{0,120}>|PS /[^\n>]{0,120}>"  # PowerShell
+    r"|[\w.-]+:[~/]\S{0,80} [\w.-]+[$#]"  # macOS
     r"|(?:ba|z|da|k)?sh-\d[\d.]*[$#]"
     r"|[➜❯λ] .{0,60}?(?: [✗✔$]|(?=  ))|[❯λ]"
     r")(?:[ \t]+(\S.*)|[ \t]*)$"
@@ -47,6 +48,27 @@ _BEFORE_A_TOOL = re.compile(
 _TRACED = re.compile(r"^\+{1,3} (\S.*)$")
 _HEADING = re.compile(r"^==> (\S.*) <==$")
 """What ``head`` and ``tail`` print above each of several files."""
+_ENGLISH = frozenset(
+    (
+        "top",
+        "free",
+        "date",
+        "time",
+        "watch",
+        "command",
+        "find",
+        "which",
+        "sort",
+        "head",
+        "tail",
+        "echo",
+        "stat",
+        "cat",
+        "perf",
+        "sudo",
+        "w",
+    )
+)
 _ASSIGNMENT = re.compile(r"^[A-Za-z_]\w*=\S*$")
 
 
@@ -109,4 +131,12 @@ def _cut(at: int, text: str) -> Cut | None:
         return Cut(at, found[1].strip())
     found = _BEFORE_A_TOOL.match(text)
     command = next((group for group in found.groups() if group), "").strip(" `'\"") if found else ""
-    return Cut(at, command, sure=False) if command and len(command) < 200 and is_tool(command) else None
+    if not command or len(command) >= 200 or not is_tool(command) or _is_sentence(command):
+        return None
+    return Cut(at, command, sure=False)
+
+
+def _is_sentence(command: str) -> bool:
+    """``# top of the list``: a tool whose name is an English word, and another word after it."""
+    words = command.split()
+    return words[0] in _ENGLISH and len(words) > 1 and bool(re.match(r"^[A-Za-z]+[,.:;]?$", words[1]))
