@@ -52,7 +52,7 @@ PY_SPY_FAILED = (
 
 SYSTEM_KINDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("mpstat", has(r'"cpu-load"[ \t]*:')),
-    ("pidstat", has(r"^#?[ \t]*[^\n]{0,40}?\b(?:UID|PID|TGID)[ \t][^\n]*(?:%usr|%user|kB_rd/s|minflt/s|cswch/s|StkSize|fd-nr)")),
+    ("pidstat", has(r"^#?[^\n]{0,60}?\b(?:UID|PID|TGID)[ \t][^\n]{0,400}?(?:%usr|%user|kB_rd/s|minflt/s|cswch/s|StkSize|fd-nr)")),
     ("mpstat", has(r"^[^\n]{0,40}?[ \t]CPU[ \t]+(?:NODE[ \t]+)?%usr[ \t]")),
     (
         "sar",

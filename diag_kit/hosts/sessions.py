@@ -40,11 +40,10 @@ _SURE = re.compile(
     r")(?:[ \t]+(\S.*)|[ \t]*)$"
 )
 _PLAIN = re.compile(r"^" + _ENV + r"(?:\$|>>>) (\S.*)$")
-_BEFORE_A_TOOL = re.compile(
-    r"^(?:" + _ENV + r"(?:[#%>]|[~/][^\s#$]{0,80} [#$])[ \t]+|(?:In \[\d{0,5}\]: ?)?!)(\S.*)$"
-    r"|^(?:[=#*\-]{2,40}|>{2,5})[ \t]*(?:\d{1,2}[.)][ \t]*)?(\S.*?)[ \t]*:?[ \t]*(?:[=#*\-]{2,80}|<{2,5})?$"
-    r"|^\[([a-z][\w -]{1,60})\]$"
-)
+_BEFORE_A_TOOL = re.compile(r"^(?:" + _ENV + r"(?:[#%>]|[~/][^\s#$]{0,80} [#$])[ \t]+|(?:In \[\d{0,5}\]: ?)?!)(\S.*)$")
+_RULED = re.compile(r"^(?:[=#*\-]{2}|>>)")
+_NUMBER = re.compile(r"^\d{1,2}[.)][ \t]+")
+_BRACKETS = re.compile(r"^\[([a-z][\w -]{1,60})\]$")
 _TRACED = re.compile(r"^\+{1,3} (\S.*)$")
 _HEADING = re.compile(r"^==> (\S.*) <==$")
 """What ``head`` and ``tail`` print above each of several files."""
@@ -129,11 +128,20 @@ def _cut(at: int, text: str) -> Cut | None:
         return Cut(at, (found[1] or "").strip())
     if found := _PLAIN.match(text):
         return Cut(at, found[1].strip())
-    found = _BEFORE_A_TOOL.match(text)
-    command = next((group for group in found.groups() if group), "").strip(" `'\"") if found else ""
+    command = _before_a_tool(text)
     if not command or len(command) >= 200 or not is_tool(command) or _is_sentence(command):
         return None
     return Cut(at, command, sure=False)
+
+
+def _before_a_tool(text: str) -> str:
+    """What stands behind a mark or between rules: ``# free -m``, ``!nproc``, ``===== df -h =====``, ``--- 2) top ---``,
+    ``[uptime]``."""
+    if _RULED.match(text):
+        inner = text.strip("=#*-<> \t").rstrip(": \t")
+        return _NUMBER.sub("", inner).strip("`'\"")
+    found = _BEFORE_A_TOOL.match(text) or _BRACKETS.match(text)
+    return found[1].strip(" `'\"") if found else ""
 
 
 def _is_sentence(command: str) -> bool:
