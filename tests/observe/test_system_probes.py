@@ -37,7 +37,7 @@ def result(text: str) -> CommandResult:
 @pytest.fixture
 def spinning() -> Iterator[int]:
     """A rank that computes all the time, with one worker that sleeps."""
-    code = "import os\npid = os.fork()\nif pid == 0:\n    import time; time.sleep(60)\nwhile True: pass"
+    code = "import os\npid = os.fork()\nif pid == 0:\n    import signal; signal.pause()\nwhile True: pass"
     rank = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
     yield rank.pid
     os.killpg(rank.pid, 9)

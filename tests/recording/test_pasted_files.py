@@ -259,7 +259,8 @@ def test_prompts_of_many_shells(text: str, expected: list[str]) -> None:
 
 
 def test_outputs_without_prompts_are_cut_where_each_begins() -> None:
-    top = "top - 10:05:02 up 12 days,  4 users,  load average: 2.02, 2.10, 1.98\n\n  PID USER      PR  NI S COMMAND\n    1 a 20 0 S x\n"
+    top = "top - 10:05:02 up 12 days,  4 users,  load average: 2.02, 2.10, 1.98\n\n"
+    top += "  PID USER      PR  NI S COMMAND\n    1 a 20 0 S x\n"
     assert [part.kind for part in split_parts(top.encode())] == ["top"]
     free = "               total        used        free      shared  buff/cache   available\nMem: 1 2 3 4 5 6\n"
     parts = split_parts(f"{free}{SMI}{PS}".encode())
