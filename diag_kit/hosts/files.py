@@ -18,6 +18,8 @@ from diag_kit.records import CommandResult
 MAX_FILE_BYTES = 64 * 2**20
 MAX_TOTAL_BYTES = 512 * 2**20
 MAX_FILES = 2000
+_NAMED_BY_FILE = ("training_log", "python_source", "config", "table", "text")
+"""Kinds whose parsers take the last word of the command for a file's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,18 @@ class Document:
     def as_result(self, part: Part | None = None) -> CommandResult:
         """As if the file, or a part of it, had been printed on a host: what a probe's parser takes.
 
-        The command that was pasted above a part stays, as a remark: ``cat session.txt # line 12: nvidia-smi -q``.
+        The command that was pasted above a part stays, and where it stood: ``free -m`` and ``iostat -y`` say what their output
+        alone does not. Parsers that take a file's name find it first: ``cat session.txt # line 12: tail -f train.log``.
         """
         data = self.data if part is None else part.data
-        remark = f" # line {part.line}: {part.command}" if part is not None and part.command else ""
-        return CommandResult("files", shlex.join(["cat", self.name]) + remark, data, b"", 0, self.modified, 0.0, self.truncated)
+        command = shlex.join(["cat", self.name])
+        if part is not None and part.is_file:
+            command = shlex.join(["cat", part.command])
+        elif part is not None and part.command and part.kind in _NAMED_BY_FILE:
+            command += f" # line {part.line}: {part.command}"
+        elif part is not None and part.command:
+            command = f"{part.command} # {self.name}, line {part.line}"
+        return CommandResult("files", command, data, b"", 0, self.modified, 0.0, self.truncated)
 
 
 class FilesHost:

@@ -6,34 +6,33 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
+
+from diag_kit.hosts.kinds_system import LAST_KINDS, SYSTEM_KINDS, kind_by_command
+from diag_kit.hosts.kinds_system import has as _has
+from diag_kit.hosts.outputs import begins
+from diag_kit.hosts.sessions import Cut, cuts, is_tool
 
 LOOK_BYTES = 256 * 1024
 """How much of the start of a text is looked at."""
 MAX_PARTS = 500
 """A text with more prompts than that is no terminal session."""
-_PROMPT = re.compile(
-    r"^(?:\([\w.-]+\) )?(?:[\w.-]+@[\w.-]+[: ][^\n$#]{0,80}[$#]|\[[\w.-]+@[\w.-]+ [^\]\n]{0,80}\][$#]"
-    r"|root@[\w.-]+:[^\n]{0,80}#|\$|>>>) (\S.*)$"
-)
-_HEADING = re.compile(r"^==> (\S.*) <==$")
-"""What ``head`` and ``tail`` print above each of several files."""
+_WHOLE = ("training_log", "python_source", "config", "table", "binary", "empty", "profile")
+"""Kinds that are never cut where an output seems to begin."""
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A section of one kind in a pasted text: its first line (from 1), its bytes, and the command or file name above it."""
+    """A section of one kind in a pasted text: its first line (from 1), its bytes, and the command above it.
+
+    ``is_file``: not a command but a file's name stood there (``==> NAME <==``).
+    """
 
     kind: str
     line: int
     data: bytes
     command: str = ""
-
-
-def _has(pattern: str, least: int = 1, flags: int = 0) -> Callable[[str], bool]:
-    compiled = re.compile(pattern, re.M | flags)
-    return lambda text: sum(1 for _ in islice(compiled.finditer(text), least)) >= least
+    is_file: bool = False
 
 
 def _is_json_iostat(text: str) -> bool:
@@ -87,14 +86,21 @@ _KINDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("proc_status", _has(r"^(?:Name|Threads|VmRSS|Cpus_allowed_list|voluntary_ctxt_switches):\t", 2)),
     ("profile", _has(r"Self CPU %|^[ \t]*ncalls[ \t]+tottime")),
     ("uptime", _has(r"^[ \t]*\d\d:\d\d:\d\d up .*load average: ")),
+    *SYSTEM_KINDS,
 )
 KINDS: tuple[str, ...] = tuple(
-    dict.fromkeys([*(kind for kind, _ in _KINDS), "training_log", "python_source", "config", "table", "text", "binary", "empty"])
+    dict.fromkeys(
+        [
+            *(kind for kind, _ in (*_KINDS, *LAST_KINDS)),
+            *("cgroup", "proc_schedstat", "host_numbers", "counted"),
+            *("training_log", "python_source", "config", "table", "text", "binary", "empty"),
+        ]
+    )
 )
 
 
-def kind_of(data: bytes, name: str = "") -> str:
-    """The kind of a text, one of KINDS."""
+def kind_of(data: bytes, name: str = "", command: str = "") -> str:
+    """The kind of a text, one of KINDS. ``name`` (of the file) and ``command`` (that printed it) are hints only."""
     head = data[:LOOK_BYTES]
     if not head.strip():
         return "empty"
@@ -103,6 +109,8 @@ def kind_of(data: bytes, name: str = "") -> str:
     text = _ANSI.sub("", head.decode("utf-8", "replace"))
     if name.endswith(".py") and _parses_or_looks_like_python(text):
         return "python_source"
+    if by_command := kind_by_command(text, command or name):
+        return by_command
     if _mostly_metrics(text):  # a script that prints nvidia-smi first still writes a training log
         return "training_log"
     for kind, matches in _KINDS:
@@ -114,6 +122,9 @@ def kind_of(data: bytes, name: str = "") -> str:
         return "table"
     if _is_config(text):
         return "config"
+    for kind, matches in LAST_KINDS:
+        if matches(text):
+            return kind
     if _LOG(text):
         return "training_log"
     return "config" if _is_json(text) else "text"
@@ -160,25 +171,39 @@ def _is_json(text: str) -> bool:
 
 
 def split_parts(data: bytes, name: str = "") -> tuple[Part, ...]:
-    """A pasted terminal session cut at its prompts; any other text is one part."""
+    """A pasted terminal session cut at its prompts and headings; any other text is one part."""
     if len(data) > 4 * 2**20 or kind_of(data, name) in ("binary", "empty", "python_source"):
         return (Part(kind_of(data, name), 1, data),)
     lines = data.split(b"\n")
-    prompts = [(at, command) for at, line in enumerate(lines) if (command := _command_above(line))]
-    if not prompts or len(prompts) > MAX_PARTS or (len(prompts) < 2 and prompts[0][0] > 0):
-        return (Part(kind_of(data, name), 1, data),)
-    found_parts = []
-    if prompts[0][0] > 0 and any(line.strip() for line in lines[: prompts[0][0]]):
-        head = b"\n".join(lines[: prompts[0][0]])
-        found_parts.append(Part(kind_of(head), 1, head))
-    for (start, command), (end, _) in zip(prompts, [*prompts[1:], (len(lines), "")], strict=True):
-        body = b"\n".join(lines[start + 1 : end])
-        found_parts.append(Part(kind_of(body), start + 2, body, command.strip()))
-    return tuple(found_parts)
+    found = cuts(lines)
+    if not found or len(found) > MAX_PARTS or not _is_session(found, lines):
+        return _outputs(Part(kind_of(data, name), 1, data))
+    parts = []
+    if found[0].at > 0 and any(line.strip() for line in lines[: found[0].at]):
+        head = b"\n".join(lines[: found[0].at])
+        parts.append(Part(kind_of(head), 1, head))
+    for cut, end in zip(found, [*(each.at for each in found[1:]), len(lines)], strict=True):
+        body = b"\n".join(lines[cut.at + 1 : end])
+        if cut.command or body.strip():  # else the prompt that waits at the end
+            names = (cut.command, "") if cut.is_file else ("", cut.command)
+            parts.extend(_outputs(Part(kind_of(body, *names), cut.at + 2, body, cut.command, cut.is_file)))
+    return tuple(parts) or (Part(kind_of(data, name), 1, data),)
 
 
-def _command_above(line: bytes) -> str:
-    """The command of a prompt, or the file name of a ``==> NAME <==`` heading; empty for any other line."""
-    text = line[:400].decode("utf-8", "replace").rstrip("\r")
-    found = _PROMPT.match(text) or _HEADING.match(text)
-    return found[1].strip() if found else ""
+def _outputs(part: Part) -> tuple[Part, ...]:
+    """A part that holds outputs of several tools one after the other, cut where each begins; a log stays whole."""
+    starts = begins(part.data) if part.kind not in _WHOLE else []
+    if not starts or len(starts) > MAX_PARTS:
+        return (part,)
+    lines = part.data.split(b"\n")
+    if any(line.strip() for line in lines[: starts[0]]):
+        starts = [0, *starts]
+    bodies = [(start, b"\n".join(lines[start:end])) for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
+    return tuple(Part(kind_of(body, "", part.command), part.line + at, body, part.command, part.is_file) for at, body in bodies)
+
+
+def _is_session(found: list[Cut], lines: list[bytes]) -> bool:
+    """One mark in the middle of a text may be chance, unless a known tool stands behind it or nothing stands before it."""
+    if len(found) > 1:
+        return True
+    return found[0].at == 0 or is_tool(found[0].command) or not any(line.strip() for line in lines[: found[0].at])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from diag_kit.evidence import Evidence
 from diag_kit.figures import figure
 from diag_kit.hosts.protocol import Host
-from diag_kit.observe.disk_counters import read_samples
+from diag_kit.observe.disk_counters import read_samples, read_totals
 from diag_kit.observe.disk_json import read_json
 from diag_kit.observe.disk_reports import (
     CPU_COLUMNS,
@@ -23,6 +23,7 @@ from diag_kit.observe.disk_reports import (
 )
 from diag_kit.observe.probe import probe
 from diag_kit.observe.raw import frame, part, parts, why_cut_short
+from diag_kit.observe.tool_errors import tool_errors
 from diag_kit.records import CommandResult, Cost, Fact, NotUnderstood, Parsed
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class Iostat:
     name: ClassVar[str] = "iostat"
     cost: ClassVar[Cost] = Cost.READ_ONLY
     equivalent: ClassVar[str] = "S_TIME_FORMAT=ISO LC_ALL=C iostat -xty -o JSON 1 10"
-    reads: ClassVar[tuple[str, ...]] = ("iostat",)
+    reads: ClassVar[tuple[str, ...]] = ("iostat", "diskstats")
 
     @property
     def budget_s(self) -> float:
@@ -178,7 +179,11 @@ def _add_pasted(gathered: _Gathered, text: str, where: str) -> None:
         gathered.problems.append("the output of iostat is empty")
     elif '"disk_device"' in text or text.lstrip().startswith("{"):
         gathered.add(read_json(text, where), "iostat -o JSON", _asked_without_boot(where, text), expected=False)
+    elif re.search(r"^[ \t]*\d+[ \t]+\d+ \S+ \d+ \d+ \d+ \d+ ", text, re.M) and "Device" not in text:
+        gathered.add(read_totals(text), "/proc/diskstats", False, expected=False)
     else:
+        if not re.search(r"^Device|^avg-cpu", text, re.M):
+            gathered.problems.extend(tool_errors(text))
         found = read_text(text, where)
         gathered.add(found, "iostat", _asked_without_boot(where, text), expected=False)
         if any(report.t for report in found.reports) and not re.search(r"^\d{4}-\d\d-\d\dT\S+[+-]\d{4}$", text, re.M):

@@ -78,6 +78,21 @@ def read_samples(texts: list[str]) -> Reports:
     return found
 
 
+_TOTALS_KEPT = ("device", "read_wait_ms", "write_wait_ms", "wait_ms", "request_kib")
+
+
+def read_totals(text: str) -> Reports:
+    """One pasted /proc/diskstats: means since boot. Without the time since boot there is no rate: those columns are missing."""
+    found = Reports()
+    sample, found.not_understood = read_sample(f"\n\n{text}", "/proc/diskstats")
+    rows = [_disk(name, (0,) * len(counts), counts, 1.0) for name, counts in sample.disks.items() if any(counts)]
+    kept = tuple({name: value if name in _TOTALS_KEPT else None for name, value in row.items()} for row in rows)
+    if kept:
+        found.reports.append(Report(None, kept, None))
+        found.banner = True
+    return found
+
+
 def _when(sample: Sample) -> datetime | None:
     if sample.wall_s is None or not 0 < sample.wall_s < 4e9:
         return None

@@ -31,6 +31,9 @@ DISK_COLUMNS = {
     "request_kib": "float64",
     "util_pct": "float64",
     "read_mib_per_s": "float64",  # as iostat -m prints it
+    "discard_mb_per_s": "float64",
+    "flush_per_s": "float64",
+    "flush_wait_ms": "float64",
 }
 CPU_COLUMNS = {
     "t": "time",
@@ -44,7 +47,14 @@ CPU_COLUMNS = {
 _RATE_BYTES = {"kB/s": 1024.0, "MB/s": 2.0**20, "GB/s": 2.0**30, "sec/s": 512.0}
 _PLAIN_BYTES = {"kB": 1024.0, "MB": 2.0**20, "Blk": 512.0}
 _SUFFIX_BYTES = {"k": 1024.0, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
-_NOT_X = {"tps", "kB_read/s", "MB_read/s", "Blk_read/s"}
+_COLUMNS = (
+    "Device tps r/s w/s d/s f/s rrqm/s wrqm/s drqm/s %rrqm %wrqm %drqm rqm/s %rqm rsec/s wsec/s dsec/s rkB/s wkB/s dkB/s "
+    "rMB/s wMB/s dMB/s rGB/s wGB/s dGB/s kB/s MB/s sec/s avgrq-sz avgqu-sz areq-sz rareq-sz wareq-sz dareq-sz aqu-sz await "
+    "r_await w_await d_await f_await svctm %util kB_read/s kB_wrtn/s kB_dscd/s kB_read kB_wrtn kB_dscd MB_read/s MB_wrtn/s "
+    "MB_dscd/s MB_read MB_wrtn MB_dscd Blk_read/s Blk_wrtn/s Blk_dscd/s Blk_read Blk_wrtn Blk_dscd"
+)
+_KNOWN = frozenset(_COLUMNS.split())
+"""The headings of sysstat 9.0 to 12.7 (iostat.c, write_disk_stat_header and its forerunners)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +89,7 @@ def device_row(device: str, printed: Mapping[str, tuple[float | None, float | No
     value = {name: found for name, (found, _) in printed.items()}
     reads, writes = value.get("r/s"), value.get("w/s")
     read_bytes, write_bytes = _bytes_per_s(printed, "r", "read"), _bytes_per_s(printed, "w", "wrtn")
+    discarded = _bytes_per_s(printed, "d", "dscd")
     read_wait, write_wait = _over(value.get("r_await"), reads), _over(value.get("w_await"), writes)
     requests = reads + writes if reads is not None and writes is not None else value.get("tps")
     wait = _over(value.get("await"), requests)
@@ -95,6 +106,9 @@ def device_row(device: str, printed: Mapping[str, tuple[float | None, float | No
         "queue_length": value.get("aqu-sz", value.get("avgqu-sz")),
         "request_kib": _request_kib(value, reads, writes),
         "util_pct": value.get("%util"),
+        "discard_mb_per_s": None if discarded is None else discarded / 1e6,
+        "flush_per_s": value.get("f/s"),
+        "flush_wait_ms": _over(value.get("f_await"), value.get("f/s")),
     }
 
 
@@ -165,7 +179,7 @@ class _TextReader:
             self._close()
             self.header, self.expects, self.open = [word.lstrip("%") for word in words[1:]], "cpu", True
         elif words[0].rstrip(":") == "Device" or words[-1] == "Device":
-            self._disk_header([word.rstrip(":") for word in words])
+            self._disk_header([word.rstrip(":") for word in words], count)
         elif self._is_time(line, words):
             pass
         elif self.expects == "cpu" and len(words) == len(self.header):
@@ -178,7 +192,12 @@ class _TextReader:
         else:
             self.found.not_understood.append(NotUnderstood(f"{self.where} line {count}", line[:200], "no iostat line"))
 
-    def _disk_header(self, header: list[str]) -> None:
+    def _disk_header(self, header: list[str], count: int) -> None:
+        unknown = " ".join(name for name in header if name not in _KNOWN)
+        if unknown and not any(odd.text == unknown for odd in self.found.not_understood):
+            self.found.not_understood.append(
+                NotUnderstood(f"{self.where} line {count}", unknown[:200], "columns that are not known")
+            )
         if self.disks and header[0] == "Device":
             self._close()
         elif self.disks and not (set(header) - {"Device"}) - {key for row in self.disks.values() for key in row}:
@@ -193,7 +212,7 @@ class _TextReader:
             return True
         if words[0] in ("$", "#", "iostat", "sysstat", "(C)") or re.match(r"\S*[$#]$|\[?\S+@\S+", words[0]):
             return True  # a prompt and the version are no data
-        text = line.removeprefix("Time:").strip()
+        text = re.sub(r"^(?:Time|Zeit|Heure|Hora|Ora|Tijd|Tid|Czas|Время|時刻|时间)[ :：]+", "", line).strip()
         when = printed_time(text) or printed_time(f"{self.date} {text}")
         if when is None:
             return False

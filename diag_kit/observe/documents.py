@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 
 from diag_kit.observe.logs.file_families import families_of_files
 from diag_kit.observe.probe import all_probes, parameters_of, read_safely
+from diag_kit.observe.raw import show
+from diag_kit.observe.tool_errors import tool_errors
 from diag_kit.records import CommandResult, NotUnderstood, Observation, Parsed
 
 if TYPE_CHECKING:
     from diag_kit.hosts.files import Document
+    from diag_kit.hosts.kinds import Part
 
 LOG, PLAIN = "training_log", "text"
 
@@ -37,9 +40,13 @@ def _records(seen: Observation) -> int:
 
 def _pieces(document: Document) -> list[tuple[str, str, CommandResult]]:
     """(name, kind, result) of a document, or of each part of a terminal session."""
-    if len(document.parts) <= 1:
+    if len(document.parts) <= 1 and not any(part.command for part in document.parts):
         return [(document.name, document.kind, document.as_result())]
-    return [(f"{document.name} from line {part.line}", part.kind, document.as_result(part)) for part in document.parts]
+    return [(_part_name(document, part), part.kind, document.as_result(part)) for part in document.parts]
+
+
+def _part_name(document: Document, part: Part) -> str:
+    return part.command if part.is_file else f"{document.name} from line {part.line}"
 
 
 def _read(name: str, kind: str, results: tuple[CommandResult, ...]) -> Observation:
@@ -53,6 +60,13 @@ def _read(name: str, kind: str, results: tuple[CommandResult, ...]) -> Observati
                 break
             command = "; ".join(result.command for result in results)
             return Observation(probe_name, parameters_of(asked), command, results, parsed, asked.cost)
+    if kind == "empty":
+        nothing = Parsed(f"{name}: {show(results[0].command)} printed nothing")
+        return Observation("document", {"name": name, "kind": kind}, results[0].command, results, nothing)
+    if kind == "tool_missing":
+        problems = tuple(tool_errors(results[0].text)) or (f"{name} holds an error text, no output: {show(results[0].text)}",)
+        said = Parsed(problems[0], problems=problems)
+        return Observation("document", {"name": name, "kind": kind}, results[0].command, results, said)
     listed = NotUnderstood(name, kind, "no parser for this kind yet")
     summary = f"{name}: {kind}, not read"
     return Observation(

@@ -9,10 +9,12 @@ from typing import ClassVar
 
 from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
+from diag_kit.observe.memory_free import read_free
 from diag_kit.observe.memory_limits import cgroup_facts, cpu_facts
 from diag_kit.observe.memory_mounts import Mount, holder, read_mounts
 from diag_kit.observe.probe import probe
 from diag_kit.observe.raw import frame, part, parts, show, whole, why_cut_short
+from diag_kit.observe.tool_errors import tool_errors
 from diag_kit.records import CommandResult, Cost, Fact, NotUnderstood, Parsed
 
 SCRIPT = r"""
@@ -195,37 +197,14 @@ def _add_meminfo(gathered: _Gathered, text: str) -> None:
 def _add_pasted(gathered: _Gathered, result: CommandResult) -> None:
     _add_meminfo(gathered, result.text)
     if not gathered.memory:
-        _add_free(gathered, result.text)
+        free = read_free(result.text, result.command)
+        gathered.memory.extend(free.rows[-1:])
+        gathered.not_understood.extend(free.odd)
+        if free.rows:
+            gathered.facts.append(Fact("memory_total_bytes", free.rows[-1]["total_bytes"], "free", "bytes"))
     if not gathered.memory:
+        gathered.problems.extend(tool_errors(result.text))
         gathered.problems.append(f"no memory figures could be read from {show(result.command)}")
-
-
-def _add_free(gathered: _Gathered, text: str) -> None:
-    """The table of ``free``, in KiB or with letters (-h). ``free -m`` prints no unit: what cannot be KiB is not guessed."""
-    head: list[str] = []
-    for line in text.splitlines():
-        words = line.split()
-        if words[:3] == ["total", "used", "free"]:
-            head = words
-        elif head and words[:1] == ["Mem:"] and len(words) == len(head) + 1:
-            sizes = dict(zip(head, map(_size, words[1:]), strict=True))
-            total = sizes["total"]
-            bare = words[1].isdigit()
-            if total is None or (bare and not 2**32 <= total <= 2**47):  # 4 GiB to 128 TiB, else MiB, GiB or bytes
-                gathered.not_understood.append(NotUnderstood("free", line[:200], "the unit cannot be told: paste free -h"))
-                continue
-            cached = sizes.get("buff/cache", sizes.get("cached"))
-            values = (total, sizes.get("available"), cached, None, None, sizes.get("free"), sizes.get("shared"))
-            gathered.memory.append(dict(zip(MEMORY_COLUMNS, values, strict=True)))
-            gathered.facts.append(Fact("memory_total_bytes", total, "free", "bytes"))
-
-
-def _size(text: str) -> int | None:
-    match = re.fullmatch(r"(\d{1,12}(?:[.,]\d{1,3})?)([KMGTP]?)i?B?", text)
-    if not match:
-        return None
-    power = {"": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}[match[2]]
-    return int(float(match[1].replace(",", ".")) * 1024**power)
 
 
 def _summary(gathered: _Gathered) -> str:

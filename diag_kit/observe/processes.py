@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
 from diag_kit.observe.probe import probe
+from diag_kit.observe.process_tables import Table, one_row_a_process, read_table
 from diag_kit.observe.raw import frame, number, part, parts, whole
+from diag_kit.observe.system.found import numbered
+from diag_kit.observe.system.vocabulary import CPU, CPU_PER_CORE, MEMORY
+from diag_kit.observe.tool_errors import tool_errors
+from diag_kit.observe.top_text import Screen, is_top, read_top
 from diag_kit.records import CommandResult, Cost, Fact, NotUnderstood, Parsed
 
 PROCESSES = {
@@ -24,6 +27,9 @@ PROCESSES = {
     "threads": "Int64",
     "wchan": "string",
     "command": "string",
+    "mem_pct": "float64",
+    "vsz_pct": "float64",
+    "elapsed_s": "Int64",
 }
 
 _SCRIPT = r"""
@@ -48,11 +54,6 @@ ps -eo pid=,args= 2>/dev/null | cut -c1-300 || ps -o pid,args | cut -c1-300
 echo '==diag_kit:end=='
 """
 
-_TOP_COLUMNS = {"PID": "pid", "PPID": "ppid", "USER": "user", "UID": "user", "S": "state", "STAT": "state"}
-_TOP_COLUMNS |= {"%CPU": "cpu_pct", "C": "cpu_pct", "RSS": "rss_kib", "RES": "rss_kib", "NLWP": "threads", "THCNT": "threads"}
-_TOP_COLUMNS |= {"WCHAN": "wchan", "COMMAND": "command", "CMD": "command", "ARGS": "command"}
-_HEADER = re.compile(r"^\s*(?:\S+\s+)*PID\s+.*\b(?:COMMAND|CMD|ARGS)\s*$")
-_UNITS = {"k": 1.0, "m": 1024.0, "g": 1024.0**2, "t": 1024.0**3}
 _STUCK = 2
 """Processes in uninterruptible sleep that are worth a sentence: one is often a moment's disk read."""
 
@@ -110,52 +111,68 @@ def _sampled(pieces: list[tuple[str, str]]) -> list[dict[str, Any]]:
     return rows
 
 
-def _size_kib(text: str) -> float | None:
-    """A size as top and ps print it: KiB, or with a unit ("2.2g")."""
-    found = re.fullmatch(r"([\d.]+)([kmgt]?)i?b?", text.strip().lower())
-    value = number(found[1]) if found else None
-    return None if found is None or value is None else value * _UNITS.get(found[2], 1.0)
+@dataclass(slots=True)
+class _Pasted:
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    odd: list[NotUnderstood] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
+    tables: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
 
 
-def _pasted(text: str) -> Iterator[dict[str, Any] | NotUnderstood]:
-    """``ps aux``, ``ps -ef``, ``ps -eo ...``, ``top -b``, busybox's forms: by the header's words, the command last."""
-    columns: list[str] = []
-    for position, line in enumerate(text.split("\n"), start=1):
-        if _HEADER.match(line):
-            columns = line.split()
-            continue
-        words = line.split(None, len(columns) - 1) if columns else []
-        if not columns or not line.strip():
-            columns = columns if line.strip() else []
-            continue
-        row = _pasted_row(columns, words)
-        yield row if row is not None else NotUnderstood(f"line {position}", line[:200], "does not fit the header above it")
+def _pasted(text: str) -> _Pasted:
+    """ps or top, of procps or busybox."""
+    found = _Pasted()
+    if is_top(text):
+        screens, table, found.odd = read_top(text)
+        _add_screens(found, screens, table)
+        source = "top"
+    else:
+        table = read_table([(at, line) for at, line in numbered(text)])
+        found.rows = one_row_a_process(table.rows)
+        source = "ps"
+        if len(table.rows) > len(found.rows):
+            found.facts.append(Fact("threads_counted", len(table.rows), "rows of ps, one for each thread"))
+    found.odd = [*found.odd, *table.unknown, *table.odd]
+    if table.left_out:
+        found.facts.append(Fact("processes_left_out", table.left_out, f'lines "... N more" in the pasted {source}'))
+    if found.rows:
+        since = "share since the process began (ps)" if source == "ps" else "share over top's interval"
+        known = any(row["cpu_pct"] is not None for row in found.rows)
+        found.facts.append(Fact("cpu_pct_is", since if known else None, source))
+    if not found.rows and (said := tool_errors(text)):
+        found.problems.extend(said)
+    return found
 
 
-def _pasted_row(columns: list[str], words: list[str]) -> dict[str, Any] | None:
-    if words and columns[:2] == ["PID", "USER"]:
-        # busybox pads the pid to five places: longer ones run into the user
-        glued = re.fullmatch(r"(\d+)([a-z_]\S*)", words[0])
-        if glued:
-            words = [glued[1], glued[2], *" ".join(words[1:]).split(None, len(columns) - 3)]
-    if len(words) < len(columns):
-        return None
-    values = {_TOP_COLUMNS[name]: word for name, word in zip(columns, words, strict=False) if name in _TOP_COLUMNS}
-    pid = whole(values.get("pid", ""))
-    if pid is None:
-        return None
-    kib = _size_kib(values["rss_kib"]) if "rss_kib" in values else None
-    return {
-        "pid": pid,
-        "ppid": whole(values.get("ppid", "")),
-        "user": values.get("user"),
-        "state": values.get("state"),
-        "cpu_pct": number(values["cpu_pct"].rstrip("%")) if "cpu_pct" in values else None,
-        "rss_mib": None if kib is None else round(kib / 1024, 1),
-        "threads": whole(values.get("threads", "")),
-        "wchan": values.get("wchan"),
-        "command": values.get("command"),
-    }
+def _add_screens(found: _Pasted, screens: list[Screen], table: Table) -> None:
+    """The rows of the last whole screen; the CPU lines of all screens but the first, which counts since boot."""
+    by_screen: dict[int, list[dict[str, Any]]] = {}
+    for row in table.rows:
+        by_screen.setdefault(row["header"], []).append(row)
+    most = max((len(rows) for rows in by_screen.values()), default=0)
+    whole_screens = [rows for rows in by_screen.values() if 2 * len(rows) >= most]
+    rows = whole_screens[-1] if whole_screens else []
+    if any(screen.threads for screen in screens):
+        found.facts.append(Fact("threads_listed", len(rows), "top -H: one row a thread"))
+        found.tables["threads"] = frame(rows, PROCESSES)
+    else:
+        found.rows = rows
+    kept = screens[1:] if len(screens) > 1 else screens
+    cpus = [screen.cpu for screen in kept if screen.cpu]
+    cores = [core for screen in kept for core in screen.cores]
+    if cpus:
+        found.tables["cpu"] = frame(cpus, CPU)
+    if cores:
+        found.tables["cpu_per_core"] = frame(cores, CPU_PER_CORE)
+    if screens and screens[-1].memory:
+        found.tables["memory"] = frame([screens[-1].memory], dict.fromkeys(MEMORY, "Int64"))
+        found.facts.append(Fact("memory_total_bytes", screens[-1].memory.get("total_bytes"), "top", "bytes"))
+    if screens and screens[-1].load:
+        names = ("load_1min", "load_5min", "load_15min")
+        found.facts += [Fact(name, value, "top") for name, value in zip(names, screens[-1].load, strict=False)]
+    if screens and screens[-1].zombies is not None:
+        found.facts.append(Fact("zombie_processes", screens[-1].zombies, "top"))
 
 
 @probe
@@ -165,8 +182,14 @@ class Processes:
     state, wchan.
 
     Two readings of /proc/PID/stat, no other tool needed; command lines (first 300 characters) come from ps where it
-    exists. Reads pasted ``ps`` and ``top -b`` too. Table ``processes``, busiest first. Equivalent: ``top -b -d 1 -n
-    2``.
+    exists. Equivalent: ``top -b -d 1 -n 2``. Reads pasted ps and top of procps and busybox too: there cpu_pct is what was
+    printed, and the fact cpu_pct_is says over which time (ps: since each process began).
+
+    Tables: ``processes`` (pid ppid user state cpu_pct rss_mib threads wchan command mem_pct vsz_pct elapsed_s), busiest first,
+    one row a process also where threads were listed; from top also ``cpu``, ``cpu_per_core``, ``memory`` as the probes of those
+    names give them, and ``threads`` for top -H. Facts: processes_in_disk_sleep, processes_left_out ("... 29 more"),
+    threads_counted, threads_listed, zombie_processes, load_1min, load_5min, load_15min, memory_total_bytes, cpu_pct_is. A
+    column that was not printed is missing.
     """
 
     seconds: float = 1.0
@@ -188,20 +211,26 @@ class Processes:
         pieces = parts(text)
         strange: list[NotUnderstood] = []
         problems: list[str] = []
+        facts: list[Fact] = []
+        tables: dict[str, Any] = {}
         if part(pieces, "second") is not None:
             rows = _sampled(pieces)
             if part(pieces, "end") is None:
                 problems.append("the list of processes was cut off")
         else:
-            found = list(_pasted(text))
-            rows = [row for row in found if isinstance(row, dict)]
-            strange = [row for row in found if isinstance(row, NotUnderstood)][:50]
+            pasted = _pasted(text)
+            rows, strange, problems = pasted.rows, pasted.odd[:50], pasted.problems
+            facts, tables = pasted.facts, pasted.tables
         rows.sort(key=lambda row: -(row["cpu_pct"] or 0.0))
-        if not rows:
+        if not rows and not problems and not tables:
             problems.append("no process could be listed")
         stuck = sum(str(row["state"] or "").startswith("D") for row in rows)
-        facts = (Fact("processes_in_disk_sleep", stuck, "process states"),) if rows else ()
-        return Parsed(_summary(rows, stuck), facts, {"processes": frame(rows, PROCESSES)}, tuple(strange), tuple(problems))
+        if any(row["state"] for row in rows):
+            facts.append(Fact("processes_in_disk_sleep", stuck, "process states"))
+        tables["processes"] = frame(rows, PROCESSES)
+        said = tuple(fact for fact in facts if fact.value is not None)
+        summary = _summary(rows, stuck) if rows or "threads" not in tables else f"{len(tables['threads'])} threads"
+        return Parsed(summary, said, tables, tuple(strange), tuple(problems))
 
 
 def _summary(rows: list[dict[str, Any]], stuck: int) -> str:

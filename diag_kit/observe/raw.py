@@ -23,8 +23,16 @@ _TIME_FORMATS = (
     "%m/%d/%y %I:%M:%S %p",
     "%d.%m.%Y %H:%M:%S",  # sysstat, de_DE
     "%d/%m/%Y %H:%M:%S",
+    "%d/%m/%y %H:%M:%S",
+    "%d.%m.%y %H:%M:%S",
+    "%d-%m-%Y %H:%M:%S",  # sysstat, nl_NL
+    "%Y.%m.%d %H:%M:%S",
     "%a %b %d %H:%M:%S %Y",  # the line above the nvidia-smi table
 )
+
+
+_CJK = re.compile(r"[年月년월時时시分분] ?|[日일秒초]")
+"""Marks of sysstat's dates and times in Chinese, Japanese and Korean locales."""
 
 
 def parts(text: str) -> list[tuple[str, str]]:
@@ -68,6 +76,7 @@ def printed_time(text: str) -> datetime | None:
     text = text.strip()
     if not 8 <= len(text) <= 40:
         return None
+    text = _CJK.sub(lambda found: "" if found[0][:1] in "日일秒초" else ":" if found[0][:1] in "時时시分분" else "-", text)
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

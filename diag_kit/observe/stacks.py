@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Iterable
@@ -36,9 +37,11 @@ STACKS = {
     "file": "string",
     "line": "Int64",
 }
+THREADS = {"rank": "Int64", "pid": "Int64", "thread_id": "string", "thread": "string", "state": "string", "frames": "Int64"}
 _PART = re.compile(r"^rank_(\d{1,9})_pid_(\d{1,9})$")
 _PROCESS = re.compile(r"^Process (\d{1,9}): ")
-_THREAD = re.compile(r"^Thread (?:0x[0-9A-Fa-f]+|\d+) \(([a-z+]+)\)(?:: \"(.*)\")?")
+_THREAD = re.compile(r"^Thread (0[xX][0-9A-Fa-f]+|\d+) \(([a-z+]+)\)(?:: \"(.*)\")?")
+_AFTER_COMMAND = re.compile(r"^(?:Python v\d|Thread (?:0[xX][0-9A-Fa-f]+|\d+) \(|[ \t]*$)")
 _FRAME = re.compile(r"^ {4}(\S.*?) \((.+?)(?::(\d{1,9}))?\)$")
 _VALUE = re.compile(r"^ {12}(\w+): (.*)$")
 _SAMPLER = re.compile(r"<(?:\w+\.)*(\w*Sampler\w*)")
@@ -52,9 +55,11 @@ class Stacks:
     """The Python stack of each rank, once, with local variables. Pauses each process for a moment: asks first.
 
     Equivalent: ``py-spy dump --locals --pid PID``. Needs py-spy on the host (on the PATH, or beside the job's interpreter) and
-    the permission to trace. Tables: ``stacks`` (rank pid thread state depth function file line; depth 0 is the innermost frame).
-    Facts: sampler_in_memory (the class of a sampler that a frame holds) and its fields, such as sampler_num_replicas. A sampler
-    is on the stack only while it draws: not seeing one says nothing.
+    the permission to trace. Tables: ``stacks`` (rank pid thread state depth function file line; depth 0 is the innermost frame)
+    and ``stack_threads`` (rank pid thread_id thread state frames), also for a thread without frames. Reads ``--json`` too. A
+    failure of py-spy is a problem, never an idle process. Facts: stack_processes, stack_threads, threads_with_gil,
+    sampler_in_memory (the class of a sampler that a frame holds) and its fields, such as sampler_num_replicas. A sampler is on
+    the stack only while it draws: not seeing one says nothing.
     """
 
     name: ClassVar[str] = "stacks"
@@ -88,6 +93,8 @@ class Stacks:
 @dataclass(slots=True)
 class _Seen:
     rows: list[dict[str, object]] = field(default_factory=list)
+    threads: list[dict[str, object]] = field(default_factory=list)
+    processes: set[int] = field(default_factory=set)
     samplers: dict[str, str] = field(default_factory=dict)
     fields: dict[str, str] = field(default_factory=dict)
     odd: list[NotUnderstood] = field(default_factory=list)
@@ -95,25 +102,73 @@ class _Seen:
 
 
 def _read_dump(seen: _Seen, text: str, rank: int | None, pid: int | None) -> None:
+    if text.lstrip()[:1] in ("[", "{") and _read_json(seen, text, rank, pid):
+        return
     thread = state = ""
     depth, holder = 0, ""
+    naming = False  # the process's command line, which may hold line ends
     before = len(seen.rows)
     for number, line in enumerate(text.splitlines(), 1):
         if found := _PROCESS.match(line):
-            pid = int(found[1])
+            pid, naming = int(found[1]), True
+            thread = state = ""
+            seen.processes.add(pid)
+        elif naming and not _AFTER_COMMAND.match(line):
+            continue
         elif found := _THREAD.match(line):
-            thread, state, depth, holder = found[2] or "", found[1], 0, ""
+            thread, state, depth, holder, naming = found[3] or "", found[2], 0, "", False
+            seen.threads.append({"rank": rank, "pid": pid, "thread_id": found[1], "thread": thread, "state": state, "frames": 0})
         elif (found := _FRAME.match(line)) and (thread or state):
             row: dict[str, object] = {"rank": rank, "pid": pid, "thread": thread, "state": state, "depth": depth}
             seen.rows.append(row | {"function": found[1], "file": found[2], "line": int(found[3]) if found[3] else None})
             depth, holder = depth + 1, ""
+            seen.threads[-1]["frames"] = depth
         elif found := _VALUE.match(line):
             holder = _read_value(seen, found[1], found[2], holder, f"rank {rank}" if rank is not None else f"pid {pid}")
+        elif line.startswith("Python v"):
+            naming = False
         elif line.strip() and not line.startswith(("Python v", "        ")) and len(seen.odd) < 20:
             seen.odd.append(NotUnderstood(f"py-spy line {number}", line[:200], "no thread, frame or value"))
-    if len(seen.rows) == before and _REFUSED.search(text):
+    if len(seen.rows) == before and (failure := _failure(text)):
         who = f"rank {rank}" if rank is not None else "the process"
-        seen.problems.append(f"py-spy could not read {who}: {show(text)}; it needs root or the right to trace (ptrace)")
+        seen.problems.append(f"py-spy could not read {who}: {show(text)}; {failure}")
+        seen.odd = [odd for odd in seen.odd if odd.text.strip() not in text]
+
+
+def _failure(text: str) -> str:
+    """The next step for an error text of py-spy; empty where it is none. No data is not an idle process."""
+    if re.search(r"(?i)find python version|python interpreter|PyInterpreterState|PyThreadState", text):
+        return "this py-spy is too old for that Python, or the process is no Python; nothing was seen of it"
+    if re.search(r"(?i)no such process", text):
+        return "the process has ended"
+    return "it needs root or the right to trace (ptrace)" if _REFUSED.search(text) else ""
+
+
+def _read_json(seen: _Seen, text: str, rank: int | None, pid: int | None) -> bool:
+    """``py-spy dump --json``: a list of threads, each with its frames, innermost first. False where it is no such list."""
+    try:
+        listed = json.loads(text)
+    except (ValueError, RecursionError):
+        seen.odd.append(NotUnderstood("py-spy dump --json", text[-80:], "the JSON is cut or broken"))
+        return True
+    if not isinstance(listed, list):
+        return False
+    for thread in (each for each in listed if isinstance(each, dict)):
+        own = thread.get("pid")
+        process = own if isinstance(own, int) and not isinstance(own, bool) and 0 < own < 2**31 else pid
+        state = ("active" if thread.get("active") else "idle") + ("+gil" if thread.get("owns_gil") else "")
+        head: dict[str, object] = {"rank": rank, "pid": process, "thread": str(thread.get("thread_name") or ""), "state": state}
+        frames = thread.get("frames")
+        kept = [each for each in frames if isinstance(each, dict)] if isinstance(frames, list) else []
+        for depth, each in enumerate(kept):
+            line = each.get("line")
+            place: dict[str, object] = {"depth": depth, "function": str(each.get("name", ""))[:300]}
+            place |= {"file": str(each.get("short_filename") or each.get("filename") or "")[:500]}
+            seen.rows.append(head | place | {"line": line if isinstance(line, int) and 0 < line < 2**31 else None})
+        if process is not None:
+            seen.processes.add(process)
+        seen.threads.append(head | {"thread_id": str(thread.get("thread_id", ""))[:40], "frames": len(kept)})
+    return True
 
 
 def _read_value(seen: _Seen, name: str, text: str, holder: str, who: str) -> str:
@@ -130,12 +185,18 @@ def _read_value(seen: _Seen, name: str, text: str, holder: str, who: str) -> str
 def _parsed(seen: _Seen) -> Parsed:
     facts = [Fact("sampler_in_memory", name, f"a frame of {who}") for name, who in seen.samplers.items()]
     facts += [Fact(f"sampler_{name}", text, "a frame of the sampler") for name, text in seen.fields.items()]
+    if seen.threads:
+        facts.append(Fact("stack_processes", len(seen.processes) or None, "py-spy dump"))
+        facts.append(Fact("stack_threads", len(seen.threads), "py-spy dump"))
+        gil = sum("gil" in str(thread["state"]) for thread in seen.threads)
+        facts.append(Fact("threads_with_gil", gil, "py-spy dump"))
     places = list(_innermost(seen.rows))
     said = f"{len(places)} main threads: {', '.join(places[:4])}" if places else f"{len(seen.rows)} frames"
     return Parsed(
-        said + (f"; sampler {', '.join(seen.samplers)}" if seen.samplers else ""),
-        tuple(facts),
-        {"stacks": frame(seen.rows, STACKS)},
+        (seen.problems[0] if seen.problems and not seen.rows else said)
+        + (f"; sampler {', '.join(seen.samplers)}" if seen.samplers else ""),
+        tuple(fact for fact in facts if fact.value is not None),
+        {"stacks": frame(seen.rows, STACKS), "stack_threads": frame(seen.threads, THREADS)},
         tuple(seen.odd),
         tuple(dict.fromkeys(seen.problems)),
     )

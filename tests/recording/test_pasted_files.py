@@ -122,7 +122,7 @@ def test_a_terminal_session_is_cut_at_its_prompts(tmp_path: Path) -> None:
         ("text", "", 1), ("ps", "ps -ef", 3), ("nvidia_smi_table", "nvidia-smi", 6), ("dmesg", "dmesg", 14),
     ]  # fmt: skip
     assert document.as_result(document.parts[1]).text.rstrip() == PS.rstrip()
-    commands = ["cat session.txt", "cat session.txt # line 3: ps -ef", "cat session.txt # line 6: nvidia-smi"]
+    commands = ["cat session.txt", "ps -ef # session.txt, line 3", "nvidia-smi # session.txt, line 6"]
     assert [document.as_result(part).command for part in document.parts[:3]] == commands
 
 
@@ -241,3 +241,38 @@ def test_random_bytes_do_no_harm(tmp_path: Path) -> None:
     for number in range(20):
         (tmp_path / f"{number}.py").write_bytes(rng.randbytes(5000))
     assert len(files(tmp_path).documents) == 20
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ml@n1 ~ % nproc\n96\nml@n1 ~ % uptime\nx\n", ["nproc", "uptime"]),  # zsh
+        ("➜  run git:(main) ✗ nproc\n96\n➜  run git:(main) ✗ \n", ["nproc"]),
+        ("ml@n1 ~/run> nproc\n5\nml@n1 ~/run> uptime\ny\n", ["nproc", "uptime"]),  # fish
+        ("PS C:\\Users\\ml> nvidia-smi\nxx\nPS C:\\Users\\ml> \n", ["nvidia-smi"]),
+        ("/workspace # nproc\n4\n/workspace # ps\nx\n", ["nproc", "ps"]),  # a container's sh
+        ("bash-5.1# nproc\n4\n", ["nproc"]),
+        ("host:~ ml$ nproc\n4\nhost:~ ml$ w\nx\n", ["nproc", "w"]),  # macOS
+        ("(venv) (base) ml@n1:~/a b$ nproc\n4\n(venv) (base) ml@n1:~/a b$ cd x\n", ["nproc", "cd x"]),
+        ("[10:00:01] ml@n1:~/x (main)$ nproc\n4\n", ["nproc"]),
+        ("+ nvidia-smi\nfoo\n+ export A=1\n+ python train.py\nbar\n", ["nvidia-smi", "export A=1", "python train.py"]),  # set -x
+        ("In [3]: !nproc\n4\n!uptime\nx\n", ["nproc", "uptime"]),  # Jupyter
+        ("===== nproc =====\n4\n--- free -m ---\nx\n[uptime]\ny\n", ["nproc", "free -m", "uptime"]),
+        ("# free -h\nx\n# nproc\n4\n", ["free -h", "nproc"]),  # root
+        ("- foo\n+ bar\n+ baz\n- nproc\n", [""]),  # a diff
+        ("# A title\ntext\n## top of the list\nmore\n", [""]),
+        ("tail -f x@y: hello $5\nloss 1\n", [""]),
+    ],
+)
+def test_prompts_of_many_shells(text: str, expected: list[str]) -> None:
+    assert [part.command for part in split_parts(text.encode())] == expected
+
+
+def test_outputs_without_prompts_are_cut_where_each_begins() -> None:
+    top = "top - 10:05:02 up 12 days,  4 users,  load average: 2.02, 2.10, 1.98\n\n"
+    top += "  PID USER      PR  NI S COMMAND\n    1 a 20 0 S x\n"
+    assert [part.kind for part in split_parts(top.encode())] == ["top"]
+    free = "               total        used        free      shared  buff/cache   available\nMem: 1 2 3 4 5 6\n"
+    parts = split_parts(f"{free}{SMI}{PS}".encode())
+    assert [(part.kind, part.line) for part in parts] == [("free", 1), ("nvidia_smi_table", 3), ("ps", 10)]
+    assert [part.kind for part in split_parts((SMI + LOG + PS).encode())] == ["training_log"]
