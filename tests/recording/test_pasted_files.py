@@ -107,9 +107,9 @@ def test_any_bytes_have_a_kind_and_parts(data: bytes, name: str) -> None:
 )
 def test_no_text_takes_for_ever(unit: bytes) -> None:
     data = unit * (2**20 // len(unit))
-    begun = time.monotonic()
+    begun = time.process_time()
     split_parts(data, "x.py")
-    assert time.monotonic() - begun < 8
+    assert time.process_time() - begun < 8
 
 
 def test_a_terminal_session_is_cut_at_its_prompts(tmp_path: Path) -> None:
