@@ -95,13 +95,13 @@ def _memory(evidence: Evidence) -> Resource:
     sourced = evidence.sourced_table("memory")
     if sourced is None:
         return Resource("memory", BLIND, "not read", "memory")
-    row, card = sourced[0].iloc[0], sourced[1]
-    total, free = row.get("total_bytes"), row.get("available_bytes")
+    row, card = sourced[0].head(1), sourced[1]  # pasted forms of free, top and sar lack some columns: missing is not 0
+    total, free, swap = (mean(row, name) for name in ("total_bytes", "available_bytes", "swap_used_bytes"))
     if not total or free is None:
         return Resource("memory", BLIND, "total or available memory was not read", "memory", ids(card))
-    swap = float(row.get("swap_used_bytes") or 0)
-    share = float(free) / float(total)
-    text = f"{share:.0%} of {float(total) / 1e9:.0f} GB available, {swap / 1e9:.2g} GB of swap used"
+    share = free / total
+    swapped = "swap not read" if swap is None else f"{swap / 1e9:.2g} GB of swap used"
+    text = f"{share:.0%} of {total / 1e9:.0f} GB available, {swapped}"
     guilty = share < MEMORY_LEFT_SHARE
     return Resource("memory", GUILTY if guilty else INNOCENT, text, "limits of a container", ids(card))
 
