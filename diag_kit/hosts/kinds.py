@@ -172,12 +172,13 @@ def _is_json(text: str) -> bool:
 
 def split_parts(data: bytes, name: str = "") -> tuple[Part, ...]:
     """A pasted terminal session cut at its prompts and headings; any other text is one part."""
-    if len(data) > 4 * 2**20 or kind_of(data, name) in ("binary", "empty", "python_source"):
-        return (Part(kind_of(data, name), 1, data),)
+    whole = Part(kind_of(data, name), 1, data)
+    if len(data) > 4 * 2**20 or whole.kind in ("binary", "empty", "python_source"):
+        return (whole,)
     lines = data.split(b"\n")
     found = cuts(lines)
     if not found or len(found) > MAX_PARTS or not _is_session(found, lines):
-        return _outputs(Part(kind_of(data, name), 1, data))
+        return _outputs(whole)
     parts = []
     if found[0].at > 0 and any(line.strip() for line in lines[: found[0].at]):
         head = b"\n".join(lines[: found[0].at])
@@ -187,7 +188,7 @@ def split_parts(data: bytes, name: str = "") -> tuple[Part, ...]:
         if cut.command or body.strip():  # else the prompt that waits at the end
             names = (cut.command, "") if cut.is_file else ("", cut.command)
             parts.extend(_outputs(Part(kind_of(body, *names), cut.at + 2, body, cut.command, cut.is_file)))
-    return tuple(parts) or (Part(kind_of(data, name), 1, data),)
+    return tuple(parts) or (whole,)
 
 
 def _outputs(part: Part) -> tuple[Part, ...]:

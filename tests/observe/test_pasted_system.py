@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import diag_kit as dk
 from diag_kit.hosts.files import files
 from diag_kit.hosts.kinds import kind_of, split_parts
 from diag_kit.hosts.kinds_system import SYSTEM_KINDS
@@ -203,3 +204,18 @@ def test_no_text_takes_for_ever(unit: bytes) -> None:
 def test_every_kind_of_this_registry_has_a_reader() -> None:
     read = {kind for cls in all_probes().values() for kind in getattr(cls, "reads", ())}
     assert {kind for kind, _ in SYSTEM_KINDS} <= read
+
+
+def test_a_folder_of_all_cases_is_diagnosed(tmp_path: Path) -> None:
+    """Rules take what pasted forms lack as missing: top's memory has no dirty pages, busybox's no available memory."""
+    for case in CASES:
+        (tmp_path / f"{case}.txt").write_bytes(RAWS[case])
+    for only in ("top_busybox", "sar_mixed"):
+        (tmp_path / only).mkdir()
+        (tmp_path / only / "one.txt").write_bytes(RAWS[only])
+    for folder in (tmp_path, tmp_path / "top_busybox", tmp_path / "sar_mixed"):
+        investigation = dk.Investigation(dk.files(folder), question="Why is it slow?")
+        investigation.diagnose()
+        assert "own fault" not in " ".join(
+            problem for seen in investigation.evidence.observations for problem in seen.parsed.problems
+        )
