@@ -176,7 +176,9 @@ def test_sentences_about_steps_are_no_records(text: str) -> None:
 
 ONE_LINERS = {
     "Epoch [1/5], Step [100/8862], Loss: 2.3456": {"epoch": 1, "step": 100, "loss": 2.3456},
-    "Epoch: [0][ 10/8862]\tTime 0.714 ( 0.720)\tLoss 6.9e+00 (7.0e+00)": {"epoch": 0, "step": 10, "loss": 6.9, "Time": 0.714},
+    "Epoch: [0][ 10/8862]\tTime 0.714 ( 0.720)\tLoss 6.9e+00 (7.0e+00)": {
+        "epoch": 0, "step": 10, "loss": 6.9, "loss_mean": 7.0, "step_time_s": 0.714, "step_time_mean_s": 0.72,
+    },
     "Train Epoch: 0 [2560/60000 (4%)]\tLoss: 0.512": {"epoch": 0, "loss": 0.512},
     "Step 12 | loss:1.2034 lr:2e-05 ": {"step": 12, "loss": 1.2034, "lr": 2e-5},
     "rank 3 | it 40 | loss 2.5 | 1.4 it/s": {"rank": 3, "step": 40, "loss": 2.5, "it_per_s": 1.4},

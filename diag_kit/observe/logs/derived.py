@@ -9,6 +9,8 @@ from math import gcd
 
 import pandas as pd
 
+from diag_kit.observe.logs.formats import all_formats
+from diag_kit.observe.logs.meaning import Meaning
 from diag_kit.observe.logs.reading import Reading
 from diag_kit.observe.logs.stamps import DAY_US, date_times_of_day, date_without_year
 from diag_kit.records import Fact
@@ -105,9 +107,26 @@ def _forms(reading: Reading, metrics: pd.DataFrame, files: str) -> list[Fact]:
             facts.append(
                 Fact("rank_filter", "rank 0 only", "the library's own console prints rank 0 (to 0.6.0: rank 0 of each node)")
             )
+        facts += meaning_facts(framework, form)
     if reading.rank_kinds:
         kind, count = reading.rank_kinds.most_common(1)[0]
         facts.append(Fact("rank_tags", _TAGS.get(kind, kind), f"{count} records in {files}"))
+    return facts
+
+
+def meaning_facts(framework: str, form: str) -> list[Fact]:
+    """What the counter of the log's main form counts, who prints, what its speeds are: as the framework's source says."""
+    meaning = next((m for known in all_formats() if known.name == form and (m := getattr(known, "meaning", None))), None)
+    if not isinstance(meaning, Meaning):
+        return []
+    source = f"how {framework} prints ({meaning.source})" if meaning.source else f"how {framework} prints"
+    facts = [Fact("step_counts", meaning.counts, source)] if meaning.counts else []
+    if meaning.starts_at is not None:
+        facts.append(Fact("step_starts_at", meaning.starts_at, source))
+    if meaning.printed_by:
+        facts.append(Fact("log_printed_by", meaning.printed_by, source))
+    if meaning.speed:
+        facts.append(Fact("printed_speed", meaning.speed, source))
     return facts
 
 
@@ -168,6 +187,7 @@ def _totals(reading: Reading, metrics: pd.DataFrame) -> list[Fact]:
             "step of epoch": ("batches_per_epoch", "batches"),
             "step": ("total_steps", "steps"),
             "epoch": ("epochs", ""),
+            "samples": ("train_samples", "samples"),
         }[what]
         if name == "batches_per_epoch" and ("total_steps", total) in stated:
             name, unit = "total_steps", "steps"

@@ -32,7 +32,8 @@ class Found:
 
     ``lr_columns``: the cells whose printed digits make up ``lr_text``. ``step_of``: the total printed behind the step
     ("17/8862"), ``epoch_of``: behind the epoch. ``from_bar``: a progress bar's counter and postfix. ``rank_kind``: what a
-    rank printed inside the record counts.
+    rank printed inside the record counts. ``of_run``: the step's total is the whole run's, though an epoch stands beside it.
+    ``samples_of``: the total behind a count of samples.
     """
 
     form: str
@@ -45,3 +46,5 @@ class Found:
     epoch_of: int | None = None
     from_bar: bool = False
     rank_kind: RankKind = ""
+    of_run: bool = False
+    samples_of: int | None = None

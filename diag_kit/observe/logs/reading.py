@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from diag_kit.observe.logs.bars import Bar, find_bars
+from diag_kit.observe.logs.blocks import join_blocks
 from diag_kit.observe.logs.file_ranks import ranks_of_files
 from diag_kit.observe.logs.formats import all_formats
 from diag_kit.observe.logs.found import Cell, Found
@@ -59,7 +60,7 @@ def understand(pieces: Sequence[Piece], *, metrics: bool = True, facts: bool = T
     for index, piece in enumerate(pieces):
         templates = Templates()
         reading.startup.begin_file()
-        for line in logical_lines(_whole_lines(piece), 1, templates.fits):
+        for line in join_blocks(logical_lines(_whole_lines(piece), 1, templates.fits)):
             if file_ranks[index] is not None and line.rank_kind in ("", "device"):
                 line.rank, line.rank_kind = file_ranks[index], "file"
             _number(line, piece)
@@ -153,9 +154,11 @@ def _take(reading: Reading, index: int, line: Line, found: Found, texts: tuple[s
         reading.forms[framework, found.form] += 1
     reading.rich_records += line.rich
     reading.rows.add(found, texts, line, index)
-    if found.step_of is not None or found.epoch_of is not None:
+    if found.step_of is not None or found.epoch_of is not None or found.samples_of is not None:
         where = f"{reading.pieces[index].file} line {line.last}"
-        beside_epoch = any(cell.column == "epoch" for cell in found.cells)
+        beside_epoch = not found.of_run and any(cell.column == "epoch" for cell in found.cells)
+        if found.samples_of:
+            reading.totals.setdefault(("samples", found.samples_of), where)
         if found.step_of:
             reading.totals.setdefault(("step of epoch" if beside_epoch else "step", found.step_of), where)
         if found.epoch_of:
