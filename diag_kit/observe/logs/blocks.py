@@ -23,6 +23,7 @@ from diag_kit.observe.logs.line import Line
 
 MAX_PARTS = 400
 _HEAD = re.compile(r"(?:\[(?:Eval )?[A-Za-z_]{1,20}=\d[^\[\]\n]{0,120}\]){1,3}(?: Eval on [\w./-]{1,80} data)?:?\s*\Z")
+_HOST = re.compile(r"[A-Za-z_][\w.-]{0,80}:(\d{1,4})\t")
 _UNDER_HEAD = re.compile(r"(?:(?:Train|Eval) )?[A-Za-z_][^=:\n]{0,120}(?:=|: ?)\s{0,8}(?:[-+]?[\d.]|nan|inf|-inf)[^=]{0,60}\Z")
 _ITERATION = re.compile(r"Learning iteration \d{1,10}/\d{1,10}\s*\Z")
 _UNDER_ITERATION = re.compile(r"[A-Za-z][^:\n]{0,80}:\s{1,60}\S[^\n]{0,200}\Z")
@@ -59,6 +60,7 @@ def join_blocks(lines: Iterable[Line]) -> Iterator[Line]:
         if kind:
             if state is None:
                 state = states[line.rank] = _State()
+            _cut_host(line)
             if kind == "above":
                 state.above = text.strip()
                 if text[6] != " ":
@@ -73,11 +75,21 @@ def join_blocks(lines: Iterable[Line]) -> Iterator[Line]:
         yield from _close(state)
 
 
+def _cut_host(line: Line) -> None:
+    """OLMo's prefix ``host:3\tlogger:line\tLEVEL\t`` goes: the number is the local rank."""
+    place = _HOST.match(line.text)
+    if place:
+        line.tag(int(place[1]), "local")
+        line.text = line.text[line.text.rindex("\t[") + 1 :] if "\t[" in line.text else line.text
+
+
 def _opens(text: str) -> str:
     """Which block a line opens; "" for none. Cheap for all others."""
     first = text[:1]
     if first == "[":
         return "head" if text.rstrip().endswith(("]", "]:", "data", "data:")) and _HEAD.match(text) else ""
+    if text.endswith("]") and "\t[" in text:
+        return "head" if _HEAD.match(text, text.rindex("\t[") + 1) else ""
     if first == "E":
         return "above" if text.startswith("Epoch ") and (_COLUMNS.match(text) or _EPOCH.match(text)) else ""
     if first == "L":

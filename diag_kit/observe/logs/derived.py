@@ -93,14 +93,15 @@ def _clock(reading: Reading, midnights: int) -> list[Fact]:
 def _forms(reading: Reading, metrics: pd.DataFrame, files: str) -> list[Fact]:
     facts: list[Fact] = []
     by_framework: Counter[str] = Counter()
-    for (framework, _), count in reading.forms.items():
+    forms = reading.forms or Counter({key: count for key, count in reading.bar_forms.items() if key[0]})
+    for (framework, _), count in forms.items():
         by_framework[framework] += count
     named = [(count, framework) for framework, count in by_framework.items() if framework]
     if named:
         count, framework = max(named)
         facts.append(Fact("framework", framework, f"form of {count} records in {files}"))
-    if reading.forms:
-        (framework, form), count = reading.forms.most_common(1)[0]
+    if forms:
+        (framework, form), count = forms.most_common(1)[0]
         rich = ", wrapped by a rich console" if reading.rich_records > count / 2 else ""
         facts.append(Fact("log_form", f"{form}{rich}{_release(framework, metrics)}", f"{count} records in {files}"))
         if framework == "speculators" and rich and not _repeats(metrics):

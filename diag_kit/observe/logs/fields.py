@@ -16,7 +16,7 @@ from diag_kit.observe.logs.names import RESERVED, printed_name, with_unit
 from diag_kit.observe.logs.numbers import DURATION, NUMBER
 
 _WORD = r"[A-Za-z_][\w./@%+-]{0,79}"
-_KEY = rf"(?<![\w./@%+-])(?P<key>{_WORD}(?: {_WORD}){{0,3}}(?:\s?\([A-Za-z/%_ ]{{1,20}}\))?)"
+_KEY = rf"(?<![\w./@%+-])(?P<key>{_WORD}(?: {_WORD}){{0,3}}(?:\s?\((?:[A-Za-z/%_][\w/% .-]{{0,19}}|1e-?\d{{1,2}})\))?)"
 _GLUED = r"%|[A-Za-z]{1,8}(?:/[A-Za-z]{1,10}){0,2}(?!\w)|/[A-Za-z]{1,10}(?:/[A-Za-z]{1,10})?(?!\w)"
 _SPACED = (
     r"(?:s|ms|us|sec|secs|seconds|[KMG]i?B|samples?|images?|imgs?|tokens?|sequences?|instances?|ins|steps?|batch(?:es)?|it|iters?)"
@@ -24,11 +24,12 @@ _SPACED = (
 )
 _WRAPPED = r"(?:(?:np\.|numpy\.)?(?:tensor|array|float\d\d|int\d\d)\()?"
 _VALUE = rf"{_WRAPPED}(?:(?P<duration>{DURATION})|(?P<number>{NUMBER})(?P<unit>{_GLUED}|\s(?:{_SPACED}))?)(?![\w:]|\.\d)"
-_MEAN = rf"(?:\s{{0,2}}\(\s{{0,6}}(?P<mean>{NUMBER})\s?(?:[A-Za-z%]{{1,4}})?\s{{0,2}}\))?"
+_MEAN = rf"(?:\s{{0,2}}\(\s{{0,6}}(?P<mean>{NUMBER})\s?(?:ms|us|s|%|[KMGkmg]i?[Bb])?\s{{0,2}}\))?"
 MARKED = re.compile(rf"{_KEY}\s{{0,2}}[:=]\s{{0,12}}{_VALUE}{_MEAN}")
 """``key: value`` and ``key=value``."""
 SPACED = re.compile(rf"{_KEY}(?:\s{{0,2}}[:=]\s{{0,12}}|\s{{1,12}}){_VALUE}{_MEAN}")
 """Also ``key value``, with blanks only."""
+_CANONICAL = {"loss": "loss", "lr": "lr", "learning_rate": "lr", "learning rate": "lr", "epoch": "epoch"}
 _SECONDS = {"s", "sec", "secs", "seconds"}
 _TIME_UNITS = {"ms", "us", "min", "h"}
 _MEAN_BEFORE = re.compile(r"_(?:s|ms|us|mib|gib|pct|per_s)\Z")
@@ -75,6 +76,8 @@ def column_of(key: str, unit: str, columns: Mapping[str, str]) -> str:
     if known is not None:
         seconds = known.endswith("_s") and not known.endswith("_per_s")
         return f"{known[:-1]}{unit.lower()}" if seconds and unit.lower() in _TIME_UNITS else known
+    if key.lower() in _CANONICAL:
+        return _CANONICAL[key.lower()]
     unit = "s" if unit.lower() in _SECONDS else unit
     unit = "pct" if unit == "%" else unit
     name = printed_name(key)

@@ -14,7 +14,7 @@ from diag_kit.observe.logs.names import VAL_WORDS
 from diag_kit.observe.logs.pairs import find_dicts
 
 _COUNTERS = ("rank", "epoch", "step", "micro_step")
-_NOT_COLUMNS = {"split", "steps", "epochs", "run_steps", "samples"}
+_NOT_COLUMNS = {"split", "steps", "epochs", "run_steps", "samples", "summary"}
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class LineFormat:
     groups become columns (``epoch``, ``step``, ...), but ``epochs`` and ``steps`` are totals (``run_steps`` of the run, where an
     epoch stands beside it; ``samples`` of the data) and ``split`` tells validation. Behind it the fields up to the next head
     or the end. ``columns``: printed key (lower case) -> column, "" drops it. ``extras``: further places, their groups named as
-    columns. ``need``: at least one of these columns must be there, or it is no record.
+    columns. ``need``: at least one of these columns must be there, or it is no record; ``bare``: counters alone make one.
+    ``from_bar``, or a group ``summary`` in the head: it repeats what others say, and is kept only where a log has no others.
     """
 
     name: str
@@ -39,6 +40,7 @@ class LineFormat:
     from_bar: bool = False
     rank_kind: RankKind = ""
     whole_loss: bool = False
+    bare: bool = False
     strip: tuple[str, ...] = ()
     """Words that stand in front of every key and are no part of it."""
 
@@ -64,7 +66,7 @@ class LineFormat:
             record.add(self._bare(one), self.columns)
         if self.need and not self.need & record.cells.keys():
             return None
-        if not record.cells.keys() - {*_COUNTERS, "loss"} and "loss" not in record.cells:
+        if not self.bare and not record.cells.keys() - set(_COUNTERS):
             return None
         run_steps = total(head, "run_steps")
         return record.found(
@@ -74,7 +76,7 @@ class LineFormat:
             end=head.end(),
             step_of=run_steps or total(head, "steps"),
             epoch_of=total(head, "epochs"),
-            from_bar=self.from_bar,
+            from_bar=self.from_bar or head.groupdict().get("summary") is not None,
             rank_kind=self.rank_kind if "rank" in record.cells else "",
             of_run=run_steps is not None,
             samples_of=total(head, "samples"),

@@ -14,6 +14,7 @@ from diag_kit.observe.logs.formats import all_formats
 from diag_kit.observe.logs.found import Cell, Found
 from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.normalise import logical_lines
+from diag_kit.observe.logs.numbers import to_float
 from diag_kit.observe.logs.pieces import Piece
 from diag_kit.observe.logs.prefixes import RANK
 from diag_kit.observe.logs.startup import StartUp
@@ -23,6 +24,9 @@ from diag_kit.records import NotUnderstood
 
 _LOOKS_LIKE_METRICS = re.compile(r"\bloss\b\W{0,4}\d", re.IGNORECASE)
 MAX_NOT_UNDERSTOOD = 20
+UNIX_TIMES = {"unix_s", "wall_time", "timestamp", "time", "ts", "time_unix", "unix_time", "created"}
+UNIX_FROM, UNIX_TO = 1e9, 4e9
+"""2001 to 2096: no duration of a training is that long, so a number there is a moment."""
 
 
 @dataclass(slots=True)
@@ -44,6 +48,8 @@ class Reading:
     startup: StartUp = field(default_factory=StartUp)
     forms: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(framework, form) -> records."""
+    bar_forms: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The same of records that are kept only where a log has no others."""
     rank_kinds: Counter[str] = field(default_factory=Counter)
     totals: dict[tuple[str, int], str] = field(default_factory=dict)
     """("step" with or without "epoch", total printed behind it) -> where."""
@@ -150,11 +156,12 @@ def _take(reading: Reading, index: int, line: Line, found: Found, texts: tuple[s
         reading.rank_kinds[line.rank_kind] += 1
     elif found.rank_kind:
         reading.rank_kinds[found.rank_kind] += 1
-    if not found.from_bar:
-        reading.forms[framework, found.form] += 1
+    (reading.bar_forms if found.from_bar else reading.forms)[framework, found.form] += 1
     reading.rich_records += line.rich
+    if not line.stamp_kind:
+        _stamp(found, texts, line)
     reading.rows.add(found, texts, line, index)
-    if found.step_of is not None or found.epoch_of is not None or found.samples_of is not None:
+    if found.split == "train" and (found.step_of is not None or found.epoch_of is not None or found.samples_of is not None):
         where = f"{reading.pieces[index].file} line {line.last}"
         beside_epoch = not found.of_run and any(cell.column == "epoch" for cell in found.cells)
         if found.samples_of:
@@ -163,6 +170,17 @@ def _take(reading: Reading, index: int, line: Line, found: Found, texts: tuple[s
             reading.totals.setdefault(("step of epoch" if beside_epoch else "step", found.step_of), where)
         if found.epoch_of:
             reading.totals.setdefault(("epoch", found.epoch_of), where)
+
+
+def _stamp(found: Found, texts: tuple[str, ...], line: Line) -> None:
+    """The clock of a line without a stamp: a number in it that counts seconds (or ms) since 1970."""
+    for cell, text in zip(found.cells, texts, strict=True):
+        if cell.column in UNIX_TIMES:
+            value = to_float(text) or 0.0
+            seconds = value / 1e3 if value > 1e11 else value
+            if UNIX_FROM <= seconds <= UNIX_TO:
+                line.stamp_us, line.stamp_kind = int(seconds * 1e6), "utc"
+                return
 
 
 def _take_bar(reading: Reading, index: int, line: Line, bar: Bar) -> None:

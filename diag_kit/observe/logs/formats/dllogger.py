@@ -21,7 +21,7 @@ FORMAT = LineFormat(
     heads=(
         re.compile(
             r"\bEpoch: (?P<epoch>\d{1,6})(?: (?P<split>Validation) Iteration: \d{1,9})?(?: Iteration: (?P<step>\d{1,9}))?"
-            r"(?: (?:Summary|Validation)?:?)?\s{1,4}(?=[A-Za-z][\w.@ -]{0,60} : )"
+            r"(?: (?:(?P<summary>Summary)|Validation)?:?)?\s{1,4}(?=[A-Za-z][\w.@ -]{0,60} : )"
         ),
     ),
     columns={"train.loss": "loss", "train.time": "train.time_s", "train.data_time": "train.data_time_s",

@@ -9,35 +9,21 @@ facebookresearch/fairseq fairseq/logging/progress_bar.py (0.12).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from diag_kit.observe.logs.fields import SPACED
 from diag_kit.observe.logs.formats.fairseq import COLUMNS, MEANING
-from diag_kit.observe.logs.found import Found
-from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.line_format import LineFormat
-from diag_kit.observe.logs.meaning import Meaning
 
-_LINE = LineFormat(
+FORMAT = LineFormat(
     name="fairseq epoch line",
     framework="fairseq",
     gate=("epoch ", " | loss "),
-    heads=(re.compile(r"\bepoch (?P<epoch>\d{3,8}) \| (?:(?P<split>valid) on [^|\n]{1,80} subset \| )?(?=loss )"),),
+    heads=(
+        re.compile(
+            r"\bepoch (?P<epoch>\d{3,8}) \| (?:(?P<split>valid) on [^|\n]{1,80} subset \| (?=loss )|(?P<summary>(?=loss )))"
+        ),
+    ),
     columns=COLUMNS,
     form=SPACED,
+    meaning=MEANING,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class FairseqEpoch:
-    name: str = "fairseq epoch line"
-    framework: str = "fairseq"
-    order: int = 31
-    meaning: Meaning = MEANING
-
-    def find(self, text: str, line: Line) -> Sequence[Found]:
-        return [replace(found, from_bar=found.split == "train") for found in _LINE.find(text, line)]
-
-
-FORMAT = FairseqEpoch()

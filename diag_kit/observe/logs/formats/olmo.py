@@ -18,11 +18,12 @@ from diag_kit.observe.logs.meaning import OPTIMIZER_STEPS, Meaning
 FORMAT = LineFormat(
     name="OLMo console",
     framework="OLMo",
-    gate=("[step=", "]", "\n"),
+    gate=("[step=", "]"),
+    bare=True,
     heads=(
         re.compile(
             r"\[step=(?P<step>\d{1,12})/(?:(?P<run_steps>\d{1,12})|\?\?\?)(?:,epoch=(?P<epoch>\d{1,9}))?"
-            r"(?:,eta=[^\]\n]{0,60})?\]\s*(?=\n)"
+            r"(?:,eta=[^\]\n]{0,60})?\]\s*(?=\n|\Z)"
         ),
     ),
     columns={

@@ -60,7 +60,7 @@ class Ultralytics:
             column = _MEMORY[cell["unit"]] if name.lower() == "gpu_mem" else _COLUMNS.get(name.lower(), name)
             record.put(column, Number.of(cell, "value"))
             position = cell.end()
-        rate = _RATE.search(text, count.end())
+        rate = _RATE.search(text, count.end() - 1)
         if rate:
             record.put("steps_per_s" if rate["unit"] == "it/s" else "step_time_s", Number.of(rate, "rate"))
         steps, epochs = int(count["steps"]), int(head["epochs"])

@@ -18,7 +18,7 @@ FORMAT = LineFormat(
     name="verl line",
     framework="verl",
     gate=("step:", " - "),
-    heads=(re.compile(r"\bstep:(?P<step>\d{1,10}) - (?=[A-Za-z][\w/@.() -]{0,80}:)"),),
+    heads=(re.compile(r"\bstep:(?P<step>\d{1,10}) - (?=(?P<split>val)-(?![^\n]*timing_s/)|[A-Za-z][\w/@.() -]{0,80}:)"),),
     columns={
         "timing_s/step": "step_time_s",
         "perf/time_per_step": "step_time_s",
@@ -27,7 +27,7 @@ FORMAT = LineFormat(
         "perf/throughput": "tokens_per_s_per_gpu",
         "actor/lr": "lr",
         "train/lr": "lr",
-        "train/lr(1e-3)": "lr_in_thousandths",
+        "train/lr(1e-3)": "train/lr_thousandths",
         "train/loss": "loss",
     },
     meaning=Meaning(
