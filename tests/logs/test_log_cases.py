@@ -1,7 +1,7 @@
 """Each folder of tests/data/logs: raw logs, and what must come out of them.
 
 ``expected.json``: ``rows`` (all rows, in order; columns not named must be missing), or ``rows_at``, ``train_rows``,
-``distinct_steps``, ``ranks``; ``facts`` (the newest statement of each), ``not_facts``; ``progress``, ``progress_last``.
+``distinct_steps``, ``ranks``; ``no_rows``; ``facts`` (the newest statement of each), ``not_facts``; ``progress``, ``progress_last``.
 """
 
 from __future__ import annotations
@@ -64,6 +64,8 @@ def test_case(folder: Path) -> None:
         assert len(metrics) == len(expected["rows"])
         for (_, row), want in zip(metrics.iterrows(), expected["rows"], strict=True):
             check_row(row, want)
+    if "no_rows" in expected:
+        assert metrics is None
     for index, want in expected.get("rows_at", {}).items():
         assert metrics is not None
         check_row(metrics.iloc[int(index)], want, only=False)

@@ -65,6 +65,9 @@ def derived_facts(reading: Reading, metrics: pd.DataFrame, midnights: int) -> li
     facts = _totals(reading, metrics)
     facts += _clock(reading, midnights)
     facts += _forms(reading, metrics, files)
+    facts += reading.learned
+    if reading.rows.learned and not reading.forms:
+        facts.append(Fact("log_form", "keys and numbers, learned from the log", f"lines that repeat in {files}"))
     train = metrics[metrics["split"] == "train"]
     every = log_every_steps(train)
     if every:

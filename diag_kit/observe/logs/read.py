@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from diag_kit.observe.logs.derived import derived_facts, progress_frame, row_times
+from diag_kit.observe.logs.learned import learn_clock, learn_step
 from diag_kit.observe.logs.pieces import Piece, pieces
 from diag_kit.observe.logs.reading import Reading, understand
 from diag_kit.records import CommandResult, Fact, NotUnderstood, Parsed
@@ -52,6 +53,8 @@ def metrics_frame(reading: Reading) -> tuple[pd.DataFrame, int]:
         [piece.host for piece in reading.pieces],
         [piece.first_line is not None or piece.numbers is not None for piece in reading.pieces],
     )
+    reading.learned = learn_step(frame)
+    reading.learned += learn_clock(frame, {piece.file: piece.reference_us for piece in reading.pieces})
     return frame, midnights
 
 

@@ -12,6 +12,7 @@ from diag_kit.observe.logs.blocks import join_blocks
 from diag_kit.observe.logs.file_ranks import ranks_of_files
 from diag_kit.observe.logs.formats import all_formats
 from diag_kit.observe.logs.found import Cell, Found
+from diag_kit.observe.logs.guess import guess
 from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.normalise import logical_lines
 from diag_kit.observe.logs.numbers import to_float
@@ -20,7 +21,7 @@ from diag_kit.observe.logs.prefixes import RANK
 from diag_kit.observe.logs.startup import StartUp
 from diag_kit.observe.logs.table import Rows
 from diag_kit.observe.logs.template import Templates
-from diag_kit.records import NotUnderstood
+from diag_kit.records import Fact, NotUnderstood
 
 _LOOKS_LIKE_METRICS = re.compile(r"\bloss\b\W{0,4}\d", re.IGNORECASE)
 MAX_NOT_UNDERSTOOD = 20
@@ -54,6 +55,9 @@ class Reading:
     totals: dict[tuple[str, int], str] = field(default_factory=dict)
     """("step" with or without "epoch", total printed behind it) -> where."""
     rich_records: int = 0
+    known_rows: int = 0
+    learned: list[Fact] = field(default_factory=list)
+    """What the table told about its own columns."""
     lines: int = 0
     missed: list[NotUnderstood] = field(default_factory=list)
     missed_count: int = 0
@@ -119,7 +123,12 @@ def _read_line(reading: Reading, index: int, line: Line, templates: Templates, f
         _take(reading, index, line, one, tuple([cell.text for cell in one.cells]), framework)
     if not found and not bars:
         if facts:
-            reading.startup.take(line, reading.pieces[index].file, before_metrics=reading.rows.count == 0)
+            reading.startup.take(line, reading.pieces[index].file, before_metrics=reading.known_rows == 0)
+        candidate = guess(text) if reading.rows.bars_only else None
+        if candidate:
+            if not line.stamp_kind:
+                _stamp(candidate, tuple([cell.text for cell in candidate.cells]), line)
+            reading.rows.add(candidate, tuple([cell.text for cell in candidate.cells]), line, index, guessed=True)
         if _LOOKS_LIKE_METRICS.search(text):
             _miss(reading, index, line)
 
@@ -160,6 +169,7 @@ def _take(reading: Reading, index: int, line: Line, found: Found, texts: tuple[s
     reading.rich_records += line.rich
     if not line.stamp_kind:
         _stamp(found, texts, line)
+    reading.known_rows += 1
     reading.rows.add(found, texts, line, index)
     if found.split == "train" and (found.step_of is not None or found.epoch_of is not None or found.samples_of is not None):
         where = f"{reading.pieces[index].file} line {line.last}"

@@ -8,12 +8,15 @@ import numpy as np
 import pandas as pd
 
 from diag_kit.observe.logs.found import Found
+from diag_kit.observe.logs.guess import MIN_ROWS, step_counter
 from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.numbers import to_float
 
 FIRST_COLUMNS = ("rank", "host", "t", "epoch", "step", "micro_step", "split", "line", "file", "lr", "loss")
 _INTEGER = ("rank", "step", "micro_step")
 _CHUNK = 20_000
+MAX_SHAPES = 400
+MAX_GUESSED = 100_000
 
 
 @dataclass(slots=True)
@@ -23,6 +26,7 @@ class _Shape:
     columns: tuple[str, ...]
     split: str
     from_bar: bool
+    guessed: bool
     lr_at: tuple[int, ...]
     texts: list[tuple[str, ...]] = field(default_factory=list)
     done: list[dict[str, np.ndarray]] = field(default_factory=list)
@@ -35,6 +39,25 @@ class _Shape:
         columns = zip(*self.texts, strict=True)
         self.done.append({name: _floats(texts) for name, texts in zip(self.columns, columns, strict=True)})
         self.texts = []
+
+    def column(self, name: str) -> np.ndarray:
+        """All values of one column."""
+        self.flush()
+        return np.concatenate([chunk[name] for chunk in self.done])
+
+    def is_learned(self) -> bool:
+        """Whether guessed lines behave like records: a column counts up, and another one changes.
+
+        A counter without a telling name (of shards, of layers) needs company that is no whole number, as metrics are.
+        """
+        if len(self.sequence) < MIN_ROWS:
+            return False
+        columns = {name: self.column(name) for name in self.columns}
+        counter = step_counter(columns)
+        if counter is None:
+            return False
+        others = [values for name, values in columns.items() if name != counter.column and len(np.unique(values)) > 1]
+        return any(counter.named or (values != np.floor(values)).any() for values in others)
 
 
 def _floats(texts: tuple[str, ...]) -> np.ndarray:
@@ -51,6 +74,7 @@ class Rows:
     def __init__(self) -> None:
         self._shapes: dict[tuple[object, ...], _Shape] = {}
         self.count = 0
+        self.learned = False
         self.lines: list[int] = []
         self.line_known: list[bool] = []
         self.ranks: list[int] = []
@@ -58,14 +82,16 @@ class Rows:
         self.kinds: list[str] = []
         self.pieces: list[int] = []
 
-    def add(self, found: Found, texts: tuple[str, ...], line: Line, piece: int) -> None:
-        """One record; ``texts`` are the numbers as printed, in the order of ``found.cells``."""
+    def add(self, found: Found, texts: tuple[str, ...], line: Line, piece: int, guessed: bool = False) -> None:
+        """One record; ``texts`` are the numbers as printed, in the order of ``found.cells``. ``guessed``: see ``guess``."""
         columns = tuple([cell.column for cell in found.cells])
-        key = (columns, found.split, found.from_bar, found.lr_columns)
+        key = (columns, found.split, found.from_bar, found.lr_columns, guessed)
         shape = self._shapes.get(key)
+        if guessed and (len(shape.sequence) >= MAX_GUESSED if shape else len(self._shapes) >= MAX_SHAPES):
+            return
         if shape is None:
             at = tuple(columns.index(name) for name in found.lr_columns if name in columns)
-            shape = self._shapes[key] = _Shape(columns, found.split, found.from_bar, at)
+            shape = self._shapes[key] = _Shape(columns, found.split, found.from_bar, guessed, at)
         shape.texts.append(texts)
         shape.sequence.append(self.count)
         shape.lr_text.append(texts[shape.lr_at[0]] if len(shape.lr_at) == 1 else "|".join(texts[i] for i in shape.lr_at))
@@ -81,12 +107,22 @@ class Rows:
     @property
     def bars_only(self) -> bool:
         """No train record but those that bars carry."""
-        return not any(shape.split == "train" and not shape.from_bar for shape in self._shapes.values())
+        return not any(shape.split == "train" and not shape.from_bar and not shape.guessed for shape in self._shapes.values())
+
+    def _kept(self) -> list[_Shape]:
+        """Known records; where there are none, guessed ones that behave like records; where there are none, bars."""
+        shapes = list(self._shapes.values())
+        if not self.bars_only:
+            return [shape for shape in shapes if not shape.from_bar and not shape.guessed]
+        learned = [shape for shape in shapes if shape.guessed and shape.is_learned()]
+        self.learned = bool(learned)
+        if learned:
+            return [shape for shape in shapes if not shape.from_bar and not shape.guessed] + learned
+        return [shape for shape in shapes if not shape.guessed]
 
     def frame(self, t_us: list[int | None], files: list[str], hosts: list[str], numbered: list[bool]) -> pd.DataFrame:
         """All rows in file order. ``files``, ``hosts`` and ``numbered`` (are its line numbers known) go by piece."""
-        keep_bars = self.bars_only
-        shapes = [s for s in self._shapes.values() if keep_bars or not s.from_bar]
+        shapes = self._kept()
         for shape in shapes:
             shape.flush()
         order = np.concatenate([np.array(s.sequence, dtype="int64") for s in shapes]) if shapes else np.array([], "int64")
