@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from diag_kit.observe.logs.bars import Bar, find_bars
 from diag_kit.observe.logs.blocks import join_blocks
 from diag_kit.observe.logs.file_ranks import ranks_of_files
-from diag_kit.observe.logs.formats import all_formats
+from diag_kit.observe.logs.formats import gated_formats
 from diag_kit.observe.logs.found import Cell, Found
 from diag_kit.observe.logs.guess import guess
 from diag_kit.observe.logs.line import Line
@@ -25,6 +25,10 @@ from diag_kit.records import Fact, NotUnderstood
 
 _LOOKS_LIKE_METRICS = re.compile(r"\bloss\b\W{0,4}\d", re.IGNORECASE)
 MAX_NOT_UNDERSTOOD = 20
+GUESSED = "?"
+"""The framework of a template of guessed lines."""
+USUAL = 50
+"""From so many lines of a shape on they are read quickly, and no longer looked through for facts of the start."""
 UNIX_TIMES = {"unix_s", "wall_time", "timestamp", "time", "ts", "time_unix", "unix_time", "created"}
 UNIX_FROM, UNIX_TO = 1e9, 4e9
 """2001 to 2096: no duration of a training is that long, so a number there is a moment."""
@@ -110,6 +114,9 @@ def _read_line(reading: Reading, index: int, line: Line, templates: Templates, f
     known = templates.match(text)
     if known is not None:
         template, texts = known
+        if template.framework == GUESSED:
+            _guessed(reading, index, line, template.found, texts)
+            return
         _take(reading, index, line, template.found, texts, template.framework)
         return
     bars = find_bars(text)
@@ -124,11 +131,10 @@ def _read_line(reading: Reading, index: int, line: Line, templates: Templates, f
     if not found and not bars:
         if facts:
             reading.startup.take(line, reading.pieces[index].file, before_metrics=reading.known_rows == 0)
-        candidate = guess(text) if reading.rows.bars_only else None
-        if candidate:
-            if not line.stamp_kind:
-                _stamp(candidate, tuple([cell.text for cell in candidate.cells]), line)
-            reading.rows.add(candidate, tuple([cell.text for cell in candidate.cells]), line, index, guessed=True)
+        if reading.rows.bars_only and (candidate := guess(text)):
+            seen = _guessed(reading, index, line, candidate, tuple([cell.text for cell in candidate.cells]))
+            if seen > USUAL:
+                templates.learn(text, candidate, GUESSED)
         if _LOOKS_LIKE_METRICS.search(text):
             _miss(reading, index, line)
 
@@ -136,15 +142,17 @@ def _read_line(reading: Reading, index: int, line: Line, templates: Templates, f
 def find_records(text: str, line: Line) -> list[tuple[Found, str]]:
     """All records in a message with the framework that prints so; what one format claims, the next does not see."""
     taken: list[tuple[Found, str]] = []
-    for known in all_formats():
-        rest = text
-        for found, _ in taken:
-            rest = rest[: found.start] + " " * (found.end - found.start) + rest[found.end :]
-        if rest.isspace() or not rest:
-            break
-        taken.extend((found, known.framework) for found in known.find(rest, line) if found.cells)
-        if taken and known.order >= 80:
-            break
+    rest = text
+    for gate, known in gated_formats():
+        if gate not in text:
+            continue
+        found = [each for each in known.find(rest, line) if each.cells]
+        if found:
+            taken.extend((each, known.framework) for each in found)
+            for each in found:
+                rest = rest[: each.start] + " " * (each.end - each.start) + rest[each.end :]
+            if known.order >= 80 or rest.isspace() or not rest:
+                break
     taken.sort(key=lambda pair: pair[0].start)
     return taken
 
@@ -180,6 +188,13 @@ def _take(reading: Reading, index: int, line: Line, found: Found, texts: tuple[s
             reading.totals.setdefault(("step of epoch" if beside_epoch else "step", found.step_of), where)
         if found.epoch_of:
             reading.totals.setdefault(("epoch", found.epoch_of), where)
+
+
+def _guessed(reading: Reading, index: int, line: Line, found: Found, texts: tuple[str, ...]) -> int:
+    """Hold a line back that may be a record; how many of its shape there are."""
+    if not line.stamp_kind:
+        _stamp(found, texts, line)
+    return reading.rows.add(found, texts, line, index, guessed=True)
 
 
 def _stamp(found: Found, texts: tuple[str, ...], line: Line) -> None:

@@ -75,6 +75,7 @@ class Rows:
         self._shapes: dict[tuple[object, ...], _Shape] = {}
         self.count = 0
         self.learned = False
+        self._firm = False
         self.lines: list[int] = []
         self.line_known: list[bool] = []
         self.ranks: list[int] = []
@@ -82,16 +83,21 @@ class Rows:
         self.kinds: list[str] = []
         self.pieces: list[int] = []
 
-    def add(self, found: Found, texts: tuple[str, ...], line: Line, piece: int, guessed: bool = False) -> None:
-        """One record; ``texts`` are the numbers as printed, in the order of ``found.cells``. ``guessed``: see ``guess``."""
+    def add(self, found: Found, texts: tuple[str, ...], line: Line, piece: int, guessed: bool = False) -> int:
+        """One record; ``texts`` are the numbers as printed, in the order of ``found.cells``. ``guessed``: see ``guess``.
+
+        Returns how many records of its shape there are.
+        """
         columns = tuple([cell.column for cell in found.cells])
         key = (columns, found.split, found.from_bar, found.lr_columns, guessed)
         shape = self._shapes.get(key)
         if guessed and (len(shape.sequence) >= MAX_GUESSED if shape else len(self._shapes) >= MAX_SHAPES):
-            return
+            return 0
         if shape is None:
             at = tuple(columns.index(name) for name in found.lr_columns if name in columns)
             shape = self._shapes[key] = _Shape(columns, found.split, found.from_bar, guessed, at)
+        if found.split == "train" and not found.from_bar and not guessed:
+            self._firm = True
         shape.texts.append(texts)
         shape.sequence.append(self.count)
         shape.lr_text.append(texts[shape.lr_at[0]] if len(shape.lr_at) == 1 else "|".join(texts[i] for i in shape.lr_at))
@@ -103,11 +109,12 @@ class Rows:
         self.stamps.append(line.stamp_us)
         self.kinds.append(line.stamp_kind)
         self.pieces.append(piece)
+        return len(shape.sequence)
 
     @property
     def bars_only(self) -> bool:
-        """No train record but those that bars carry."""
-        return not any(shape.split == "train" and not shape.from_bar and not shape.guessed for shape in self._shapes.values())
+        """No train record but those that bars carry, and guessed ones."""
+        return not self._firm
 
     def _kept(self) -> list[_Shape]:
         """Known records; where there are none, guessed ones that behave like records; where there are none, bars."""

@@ -33,6 +33,7 @@ class OpenRlhf:
     name: str = "OpenRLHF line"
     framework: str = "OpenRLHF"
     order: int = 20
+    gate: tuple[str, ...] = ("Global step ",)
     meaning: Meaning = _MEANING
 
     def find(self, text: str, line: Line) -> Sequence[Found]:

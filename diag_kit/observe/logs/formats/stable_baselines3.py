@@ -47,6 +47,7 @@ class StableBaselines:
     name: str = "stable-baselines3 box"
     framework: str = "stable-baselines3"
     order: int = 30
+    gate: tuple[str, ...] = ("|",)
     meaning: Meaning = _MEANING
 
     def find(self, text: str, line: Line) -> Sequence[Found]:

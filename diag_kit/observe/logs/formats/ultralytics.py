@@ -37,6 +37,7 @@ class Ultralytics:
     name: str = "Ultralytics bar"
     framework: str = "Ultralytics YOLO"
     order: int = 30
+    gate: tuple[str, ...] = ("Epoch ",)
     meaning: Meaning = _MEANING
 
     def find(self, text: str, line: Line) -> Sequence[Found]:

@@ -52,6 +52,7 @@ class WandbHistory:
     name: str = "wandb history"
     framework: str = "wandb"
     order: int = 20
+    gate: tuple[str, ...] = ('"_step"',)
     meaning: Meaning = _MEANING
 
     def find(self, text: str, line: Line) -> Sequence[Found]:

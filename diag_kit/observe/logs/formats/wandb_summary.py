@@ -36,6 +36,7 @@ class WandbSummary:
     name: str = "wandb summary"
     framework: str = "wandb"
     order: int = 30
+    gate: tuple[str, ...] = ("Run summary:",)
 
     def find(self, text: str, line: Line) -> Sequence[Found]:
         if not text.startswith("wandb:") or "Run summary:" not in text:
