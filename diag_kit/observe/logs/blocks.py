@@ -9,8 +9,8 @@ Four shapes, told from how they are printed, per rank and only over neighbouring
 - a line that says what the next ones hold: a header of columns (Ultralytics) or ``Epoch 3/10`` (Keras). It is put in front of
   each of them, for it holds until the next such line.
 
-The parts are joined by line feeds, which no single message contains. A line that belongs to no block passes as it is, and a block
-that turns out to be none is handed on line by line.
+The parts are joined by line feeds, which no single message contains. A line that belongs to no block passes as it is; a
+joined one keeps its parts, for the case that no format knows it.
 """
 
 from __future__ import annotations
@@ -118,6 +118,7 @@ def _close(state: _State) -> Iterator[Line]:
     if len(parts) > (2 if state.kind == "box" else 1):
         whole = parts[0].piece("\n".join(part.text for part in parts))
         whole.last = parts[-1].last
+        whole.parts = tuple(parts)
         yield whole
     else:
         yield from parts
@@ -126,4 +127,5 @@ def _close(state: _State) -> Iterator[Line]:
 def _put_above(state: _State, line: Line) -> None:
     below = _UNDER_EPOCH if state.above[6] != " " else _UNDER_COLUMNS
     if below.match(line.text):
+        line.parts = (line.piece(line.text),)
         line.text = f"{state.above}\n{line.text}"

@@ -72,7 +72,7 @@ def derived_facts(reading: Reading, metrics: pd.DataFrame, midnights: int) -> li
     every = log_every_steps(train)
     if every:
         facts.append(Fact("log_every_steps", every, f"differences of the steps printed in {files}", "steps"))
-    restarts = _restarts(train)
+    restarts = _restarts(train, max((total for what, total in reading.totals if what == "step of epoch"), default=None))
     if restarts is not None:
         facts.append(Fact("step_restarts_each_epoch", restarts, f"steps against epochs in {files}"))
     return facts
@@ -173,11 +173,16 @@ def log_every_steps(train: pd.DataFrame) -> int | None:
     return usual if times >= 0.8 * len(distances) else reduce(gcd, distances)
 
 
-def _restarts(train: pd.DataFrame) -> bool | None:
-    """Whether the step counter begins again with each epoch; None when no epoch ended in what was read."""
+def _restarts(train: pd.DataFrame, of_epoch: int | None = None) -> bool | None:
+    """Whether the step counter begins again with each epoch; None when no epoch ended in what was read.
+
+    ``of_epoch``: the total printed behind a step of an epoch: a counter that never passes it in two epochs began again.
+    """
     known = train.dropna(subset=["step", "epoch"])
     if known["epoch"].nunique() < 2 or not (known["epoch"] == known["epoch"].round()).all():
         return None
+    if of_epoch and known["step"].max() <= of_epoch and known.groupby("epoch")["step"].max().gt(of_epoch / 2).sum() > 1:
+        return True
     first = known.groupby("epoch")["step"].agg(["min", "max"]).sort_index()
     return bool((first["min"].iloc[1:].to_numpy() < first["max"].iloc[:-1].to_numpy()).all())
 

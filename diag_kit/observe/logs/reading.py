@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from diag_kit.observe.logs.bars import Bar, find_bars
@@ -74,13 +74,20 @@ def understand(pieces: Sequence[Piece], *, metrics: bool = True, facts: bool = T
     for index, piece in enumerate(pieces):
         templates = Templates()
         reading.startup.begin_file()
-        for line in join_blocks(logical_lines(_whole_lines(piece), 1, templates.fits)):
-            if file_ranks[index] is not None and line.rank_kind in ("", "device"):
-                line.rank, line.rank_kind = file_ranks[index], "file"
-            _number(line, piece)
-            reading.lines += 1
+        lines = _placed(logical_lines(_whole_lines(piece), 1, templates.fits), piece, file_ranks[index])
+        for line in join_blocks(lines):
+            reading.lines += max(1, len(line.parts))
             _read_line(reading, index, line, templates, facts)
     return reading
+
+
+def _placed(lines: Iterable[Line], piece: Piece, file_rank: int | None) -> Iterator[Line]:
+    """Lines with the rank that the file's name gives and with their numbers in the file."""
+    for line in lines:
+        if file_rank is not None and line.rank_kind in ("", "device"):
+            line.rank, line.rank_kind = file_rank, "file"
+        _number(line, piece)
+        yield line
 
 
 def _whole_lines(piece: Piece) -> bytes:
@@ -119,10 +126,14 @@ def _read_line(reading: Reading, index: int, line: Line, templates: Templates, f
             return
         _take(reading, index, line, template.found, texts, template.framework)
         return
+    found = find_records(text, line)
+    if not found and line.parts:
+        for part in line.parts:
+            _read_line(reading, index, part, templates, facts)
+        return
     bars = find_bars(text)
     if bars:
         _take_bar(reading, index, line, bars[-1])
-    found = find_records(text, line)
     for one, framework in found:
         one = _with_rank(one, text, line) if len(found) == 1 and not bars else one
         if len(found) == 1 and not bars:
@@ -144,6 +155,8 @@ def find_records(text: str, line: Line) -> list[tuple[Found, str]]:
     taken: list[tuple[Found, str]] = []
     rest = text
     for gate, known in gated_formats():
+        if line.parts and known.order >= 80:
+            break  # joined lines are for the formats that know them
         if gate not in text:
             continue
         found = [each for each in known.find(rest, line) if each.cells]
