@@ -64,8 +64,8 @@ def train_records(evidence: Evidence) -> Records | None:
 
 
 def file_pattern(name: str) -> str:
-    """A file name with its numbers blanked: ``rank_0.log`` and ``rank_3.log`` are one family."""
-    return re.sub(r"\d+", "#", name)
+    """A file name with its numbers blanked, and without a rotation's ``.1``: ``rank_0.log`` and ``rank_3.log`` are one family."""
+    return re.sub(r"\d+", "#", re.sub(r"\.\d{1,3}\Z", "", name))
 
 
 def _one_run_of_files(table: pd.DataFrame) -> pd.DataFrame:

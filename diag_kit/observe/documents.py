@@ -1,7 +1,8 @@
 """Pasted text read by the parser of its kind. Probes say which kinds they read in ``reads``; the rest is listed, not dropped.
 
-Logs of one run, one file for each rank, are read together; several logs that are no such family are read one by one, the one with
-most metric records last, so that it is the one that calculations take.
+Logs of one run (one file for each rank, the files of one attempt, the parts of a rotated log) are read together; several logs
+that are no such family are read one by one, the newest attempt and then the one with most metric records last, so that it is
+the one that calculations take.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from diag_kit.observe.logs.file_ranks import ranks_of_files
+from diag_kit.observe.logs.file_families import families_of_files
 from diag_kit.observe.probe import all_probes, parameters_of, read_safely
 from diag_kit.records import CommandResult, NotUnderstood, Observation, Parsed
 
@@ -24,11 +25,9 @@ def observe_documents(documents: Iterable[Document]) -> tuple[Observation, ...]:
     pieces = [piece for document in documents for piece in _pieces(document)]
     logs = [(name, result) for name, kind, result in pieces if kind == LOG]
     others = [_read(name, kind, (result,)) for name, kind, result in pieces if kind != LOG]
-    ranks = ranks_of_files([name for name, _ in logs])
-    if len(logs) > 1 and all(rank is not None for rank in ranks) and len(set(ranks)) == len(ranks):
-        return (*others, _read(f"{len(logs)} logs, one for each rank", LOG, tuple(result for _, result in logs)))
-    read = [_read(name, LOG, (result,)) for name, result in logs]
-    return (*others, *sorted(read, key=_records))
+    families = families_of_files([name for name, _ in logs])
+    read = [(family.attempt, _read(family.label, LOG, tuple(logs[i][1] for i in family.members))) for family in families]
+    return (*others, *(seen for _, seen in sorted(read, key=lambda pair: (pair[0], _records(pair[1])))))
 
 
 def _records(seen: Observation) -> int:

@@ -1,7 +1,8 @@
 """Each folder of tests/data/logs: raw logs, and what must come out of them.
 
 ``expected.json``: ``rows`` (all rows, in order; columns not named must be missing), or ``rows_at``, ``train_rows``,
-``distinct_steps``, ``ranks``; ``no_rows``; ``facts`` (the newest statement of each), ``not_facts``; ``progress``, ``progress_last``.
+``distinct_steps``, ``ranks``; ``no_rows``; ``timings`` (as ``rows``); ``facts`` (the newest statement of each), ``not_facts``;
+``progress``, ``progress_last``.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def check_row(row: pd.Series, expected: dict[str, Any], only: bool = True) -> No
             assert pd.isna(got), name
         elif name == "t":
             assert got == pd.Timestamp(value), name
-        elif isinstance(value, str) and name not in ("split", "file"):
+        elif isinstance(value, str) and name not in ("split", "file", "host"):
             assert float(got) == float(value), name
         elif isinstance(value, float):
             assert math.isclose(float(got), value, rel_tol=1e-12, abs_tol=1e-15), (name, got, value)
@@ -66,6 +67,11 @@ def test_case(folder: Path) -> None:
             check_row(row, want)
     if "no_rows" in expected:
         assert metrics is None
+    if "timings" in expected:
+        timings = parsed.tables["timings"]
+        assert len(timings) == len(expected["timings"])
+        for (_, row), want in zip(timings.iterrows(), expected["timings"], strict=True):
+            check_row(row, want)
     for index, want in expected.get("rows_at", {}).items():
         assert metrics is not None
         check_row(metrics.iloc[int(index)], want, only=False)
@@ -185,15 +191,17 @@ ONE_LINERS = {
     "Step 12 | loss:1.2034 lr:2e-05 ": {"step": 12, "loss": 1.2034, "lr": 2e-5},
     "rank 3 | it 40 | loss 2.5 | 1.4 it/s": {"rank": 3, "step": 40, "loss": 2.5, "it_per_s": 1.4},
     "epoch=0/micro_step=480/global_step=120, CurrSamplesPerSec=61.5": {
-        "epoch": 0, "micro_step": 480, "step": 120, "CurrSamplesPerSec": 61.5,
+        "epoch": 0, "micro_step": 480, "step": 120, "samples_per_s": 61.5,
     },
     "validation loss at iteration 100 | lm loss value: 2.5E+00 |": {
         "step": 100, "split": "val", "loss": 2.5, "lm_loss_value": 2.5,
     },
     " iteration      120/  500000 | elapsed time per iteration (ms): 1532.4 | learning rate: 2.88E-05 | lm loss: 7.1E+00 |": {
-        "step": 120, "elapsed_time_per_iteration_ms": 1532.4, "lr": 2.88e-5, "loss": 7.1,
+        "step": 120, "step_time_ms": 1532.4, "lr": 2.88e-5, "loss": 7.1,
     },
-    "step: 20  loss:  7.91  memory: 61.20GiB(77.30%)  tps: 6,418": {"step": 20, "loss": 7.91, "memory_gib": 61.2, "tps": 6418},
+    "step: 20  loss:  7.91  memory: 61.20GiB(77.30%)  tps: 6,418": {
+        "step": 20, "loss": 7.91, "memory_gib": 61.2, "memory_percent": 77.3, "tokens_per_s_per_gpu": 6418,
+    },
     "step:7 - actor/entropy:-0.4123 - timing_s/gen:41.237": {"step": 7, "actor/entropy": -0.4123, "timing_s/gen": 41.237},
 }  # fmt: skip
 

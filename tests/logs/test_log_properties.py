@@ -33,7 +33,11 @@ FRAGMENTS = [
     b"]: ", b"epoch", b"12%|", b"it/s]", b"2026-02-31 25:61:61", b"99:99:99", b"02/30 10:00:00", b"9" * 40, b"step ",
     b"=", b"\xff\xfe", b"\0", b"          INFO ", b"Resuming from step " + b"8" * 400, b"batch_size=" + b"9" * 30,
     b'{"log":"', b"tensor(", b"{" * 30, b"'train': {", b"/", b"world_size=0", b"1 day, 99999:00:00", b"(1,", b"len(",
-    b"\xe2\x94\x81" * 5,
+    b"\xe2\x94\x81" * 5, b" iteration  1/ 9 |", b" elapsed time per iteration (ms): 5 |", b"time (ms) | step: 1 |",
+    b"step=1, skipped=", b"SamplesPerSec=", b"steps: 1 ", b"iter time (s): ", b" \xe2\x80\xa2 ", b"v_num=", b"step_loss=",
+    b"Training epoch 1, iteration 2/3 |", b"memory: ", b"tps: ", b"step: 1  ", b"Step 1 | a:1 ", b"1|2|Loss: 3: ",
+    b"\x1b[38;2;1;2;3m", b"loss 1,25 ", b"epoch,step,loss\n", b'{"current_steps": 1, "total_steps": 1e999, "loss": 1}',
+    b" DataLoader 0: ", b"\\u001b[31m",
 ]  # fmt: skip
 
 
@@ -90,6 +94,23 @@ HOSTILE = {
     "partial containers": b"2026-03-02T09:14:55.1Z stdout P x\n" * 10_000,
     "resume": b"resume " * 10_000,
     "rank": b"start rank " * 10_000,
+    "segments": b" iteration 1/2 | elapsed time per iteration (ms): 3 " + b"| a: 1 " * 20_000,
+    "empty segments": b"time (ms) |" + b"|" * 200_000,
+    "timer colons": b"time (ms) |" + b" a:" * 60_000,
+    "timer dots": b"a ...." + b"." * 200_000,
+    "timer words": b"a " * 50_000 + b" ....: (1, 2",
+    "groups": b"step=1, skipped=1, lr=[1, " * 8_000,
+    "moments": b"step=1, skipped=1, lr=[1], mom=[" + b"(0, 0), " * 20_000,
+    "pipeline": b"steps: 1 iter time (s): " * 8_000,
+    "throughput": b"0/1, SamplesPerSec=1, " * 8_000,
+    "rich bars": (b"\xe2\x94\x81" * 300 + b" \xe2\x80\xa2 ") * 200,
+    "rich bars in full": b"Epoch 0/9 \xe2\x94\x81\xe2\x94\x81 1/9 0:00:01 \xe2\x80\xa2 0:00:01 1it/s a: 1 " * 2_000,
+    "titan": b"memory: tps: step: 1  " + b"a: 1  " * 30_000,
+    "steps": b"Step 1 | " * 20_000,
+    "printer": b"Training epoch 1, iteration 1/2 | a: 1 | " * 5_000,
+    "decimal commas": b"loss 1,25 " * 20_000,
+    "cells": b"epoch,step,loss\n" + b"1,2,3\n" * 20_000,
+    "open cells": b"epoch,step,loss\n" + b'"1,' * 60_000,
 }
 
 
@@ -107,7 +128,14 @@ def line_rows(metrics: pd.DataFrame, drop: int | None = None) -> list[tuple[obje
     return [tuple(repr(value) for value in row) for row in kept[columns].itertuples(index=False)]
 
 
-ONE_LINE_FORMS = ["speculators_030_repr", "speculators_050_asctime", "speculators_070_flat", "rank_tag_bracket", "json_lines"]
+UNTAGGED_FORMS = [
+    "hf_v5_axolotl_trl", "llama_factory_jsonl", "megatron_fork", "deepspeed_pipeline", "torchtune", "torchtitan_all_ranks",
+    "nemo_2_printer",
+]  # fmt: skip
+ONE_LINE_FORMS = [
+    "speculators_030_repr", "speculators_050_asctime", "speculators_070_flat", "rank_tag_bracket", "json_lines", "torchtitan",
+    "megatron", "gpt_neox", "deepspeed_engine", "accelerate_example", *UNTAGGED_FORMS,
+]  # fmt: skip
 
 
 @settings(max_examples=60, deadline=None)
@@ -143,6 +171,22 @@ def test_foreign_lines_in_between_change_nothing(form: str, data: st.DataObject)
     index = data.draw(st.integers(0, len(raw)))
     after = rows(b"\n".join([*raw[:index], *foreign, *raw[index:]]) + b"\n")
     assert line_rows(after) == line_rows(rows(b"\n".join(raw) + b"\n"))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(UNTAGGED_FORMS), st.data())
+def test_interleaved_ranks_keep_their_rows(form: str, data: st.DataObject) -> None:
+    """Two ranks behind one launcher, in any order of lines, one of them cut by the other's: each has the rows it has alone."""
+    raw = next(path for path in RAW if path.parent.name == form).read_bytes().rstrip(b"\n").split(b"\n")
+    raw = [line.removeprefix(b"0: ") for line in raw]
+    order = data.draw(st.permutations([0] * len(raw) + [1] * len(raw)))
+    left = {0: list(raw), 1: list(raw)}
+    together = rows(b"".join(b"[default%d]:%s\n" % (rank, left[rank].pop(0)) for rank in order))
+    alone = rows(b"\n".join(raw) + b"\n")
+    names = [name for name in alone.columns if name != "rank"]
+    for rank in (0, 1):
+        own = together[together["rank"] == rank]
+        assert line_rows(own[[*names]]) == line_rows(alone[names])
 
 
 @pytest.mark.parametrize("path", RAW, ids=lambda path: path.parent.name + "/" + path.name)

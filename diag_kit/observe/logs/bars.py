@@ -1,4 +1,4 @@
-"""tqdm's progress bar: one state of it, found anywhere in a text."""
+"""Progress bars of tqdm and of Lightning on a rich console: states of one, found anywhere in a text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ _COUNT = r"\d[\d.,]{0,14}[kMGTP]?"
 _CLOCK = r"(?:\d{1,5}:)?\d{1,2}:\d\d"
 BAR = re.compile(
     rf"(?P<pct>\d{{1,4}})%\|(?P<drawn>[^|\n]{{0,400}})\|\s{{0,3}}(?P<n>{_COUNT})/(?P<total>{_COUNT})\s{{0,3}}"
-    rf"\[(?P<elapsed>{_CLOCK})<(?P<left>{_CLOCK}|\?|\d{{1,4}} days?, {_CLOCK}),\s{{0,5}}"
-    r"(?P<rate>[\d.]{1,12}[kMGT]?|\?)\s?(?P<unit>[A-Za-z]{1,20}/s|s/[A-Za-z]{1,20})(?P<postfix>[^\[\]|\r\n]{0,2000})\]"
+    rf"\[(?P<elapsed>{_CLOCK})<(?P<left>{_CLOCK}|\?|\d{{1,4}} days?, {_CLOCK})"
+    r"(?:,\s{0,5}(?P<rate>[\d.]{1,12}[kMGT]?|\?)\s?(?P<unit>[A-Za-z]{1,20}/s|s/[A-Za-z]{1,20}))?"
+    r"(?P<postfix>[^\[\]|\r\n]{0,2000})\]"
 )
+"""Some scripts leave the rate out (NeMo 1)."""
 OPEN_BAR = re.compile(
     rf"(?<![\w.])(?P<n>{_COUNT})it \[(?P<elapsed>{_CLOCK}),\s{{0,5}}(?P<rate>[\d.]{{1,12}}[kMGT]?|\?)\s?"
     r"(?P<unit>[A-Za-z]{1,20}/s|s/[A-Za-z]{1,20})(?P<postfix>[^\[\]|\r\n]{0,2000})\]"
 )
+RICH_BAR = re.compile(
+    rf"[━╸╺─]{{2,400}}\s{{1,4}}(?P<n>{_COUNT})/(?P<total>{_COUNT}|--)\s{{1,4}}(?P<elapsed>{_CLOCK}|-:--:--) •\s{{1,4}}"
+    rf"(?P<left>{_CLOCK}|-:--:--)\s{{1,4}}(?P<rate>[\d.]{{1,12}}|--)\s?(?P<unit>it/s)(?P<postfix>[^\r\n|]{{0,2000}})"
+)
+"""Lightning's rich bar: lightning/pytorch/callbacks/progress/rich_progress.py; metrics behind it up to the end of the line."""
 _DESCRIPTION = re.compile(r"(?:[^\[\]{}|\r\n%<]{0,120}|\[[^\[\]\r\n]{0,400}\]:\s{0,3}|\d+\|\d+\|[^\[\]{}|%]{0,60})\Z")
 _CUT_BAR = re.compile(r"\A\d+:\d\d|it/s|s/it")
 """What is left of a bar that was overwritten before its end."""
@@ -69,6 +76,8 @@ def find_bars(text: str) -> list[Bar]:
         pattern = BAR
     elif "it [" in text:
         pattern = OPEN_BAR
+    elif " • " in text:
+        pattern = RICH_BAR
     else:
         return []
     bars: list[Bar] = []
@@ -85,11 +94,11 @@ def _bar(text: str, after: int, match: re.Match[str]) -> Bar | None:
     groups = match.groupdict()
     try:
         n = _count(groups["n"])
-        total = _count(groups["total"]) if groups.get("total") else None
-        rate = None if groups["rate"] == "?" else _count(groups["rate"])
+        total = _count(groups["total"]) if groups.get("total") not in (None, "--") else None
+        rate = None if groups["rate"] in (None, "?", "--") else _count(groups["rate"])
     except ValueError:
         return None
-    if rate and groups["unit"].startswith("s/"):
+    if rate and groups["unit"] and groups["unit"].startswith("s/"):
         rate = 1 / rate
     before = _DESCRIPTION.search(text, max(after, match.start() - 480), match.start())
     start = before.start() if before else match.start()

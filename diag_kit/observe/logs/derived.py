@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Mapping
 from functools import reduce
 from math import gcd
 
 import pandas as pd
 
 from diag_kit.observe.logs.formats import all_formats
-from diag_kit.observe.logs.meaning import Meaning
+from diag_kit.observe.logs.meaning import UNKNOWN, Meaning
 from diag_kit.observe.logs.reading import Reading
 from diag_kit.observe.logs.stamps import DAY_US, date_times_of_day, date_without_year
 from diag_kit.records import Fact
@@ -95,16 +96,16 @@ def _clock(reading: Reading, midnights: int) -> list[Fact]:
 
 def _forms(reading: Reading, metrics: pd.DataFrame, files: str) -> list[Fact]:
     facts: list[Fact] = []
-    by_framework: Counter[str] = Counter()
-    forms = reading.forms or Counter({key: count for key, count in reading.bar_forms.items() if key[0]})
-    for (framework, _), count in forms.items():
-        by_framework[framework] += count
-    named = [(count, framework) for framework, count in by_framework.items() if framework]
-    if named:
-        count, framework = max(named)
+    main = reading.rows.main_level
+    forms = Counter({key: count for key, count in reading.forms.items() if key[2] == main}) or reading.forms
+    by_framework = next(
+        (known for known in (_frameworks(forms), _frameworks(reading.forms), reading.bar_frameworks) if known), None
+    )
+    if by_framework:
+        framework, count = by_framework.most_common(1)[0]
         facts.append(Fact("framework", framework, f"form of {count} records in {files}"))
     if forms:
-        (framework, form), count = forms.most_common(1)[0]
+        (framework, form, _), count = forms.most_common(1)[0]
         rich = ", wrapped by a rich console" if reading.rich_records > count / 2 else ""
         facts.append(Fact("log_form", f"{form}{rich}{_release(framework, metrics)}", f"{count} records in {files}"))
         if framework == "speculators" and rich and not _repeats(metrics):
@@ -112,26 +113,41 @@ def _forms(reading: Reading, metrics: pd.DataFrame, files: str) -> list[Fact]:
                 Fact("rank_filter", "rank 0 only", "the library's own console prints rank 0 (to 0.6.0: rank 0 of each node)")
             )
         facts += meaning_facts(framework, form)
+    elif by_framework:
+        facts += meaning_facts(by_framework.most_common(1)[0][0])
+    if reading.counts:
+        level, counts = min(reading.counts, key=lambda key: (key[0], -reading.counts[key]))
+        if level < 9 or reading.rows.bars_only:
+            facts.append(Fact("step_counts", counts, f"form of {reading.counts[level, counts]} records in {files}"))
     if reading.rank_kinds:
         kind, count = reading.rank_kinds.most_common(1)[0]
         facts.append(Fact("rank_tags", _TAGS.get(kind, kind), f"{count} records in {files}"))
     return facts
 
 
-def meaning_facts(framework: str, form: str) -> list[Fact]:
-    """What the counter of the log's main form counts, who prints, what its speeds are: as the framework's source says."""
-    meaning = next((m for known in all_formats() if known.name == form and (m := getattr(known, "meaning", None))), None)
-    if not isinstance(meaning, Meaning):
+def meaning_facts(framework: str, form: str = "") -> list[Fact]:
+    """Where the counter of the log's main form begins, who prints, what its speeds are: as the framework's source says."""
+    fitting = [
+        known for known in all_formats() if known.framework == framework and isinstance(getattr(known, "meaning", None), Meaning)
+    ]
+    if not framework or not fitting:
         return []
+    meaning: Meaning = getattr(next((known for known in fitting if known.name == form), fitting[0]), "meaning", UNKNOWN)
     source = f"how {framework} prints ({meaning.source})" if meaning.source else f"how {framework} prints"
-    facts = [Fact("step_counts", meaning.counts, source)] if meaning.counts else []
-    if meaning.starts_at is not None:
-        facts.append(Fact("step_starts_at", meaning.starts_at, source))
+    facts = [Fact("step_starts_at", meaning.starts_at, source)] if meaning.starts_at is not None else []
     if meaning.printed_by:
         facts.append(Fact("log_printed_by", meaning.printed_by, source))
     if meaning.speed:
         facts.append(Fact("printed_speed", meaning.speed, source))
     return facts
+
+
+def _frameworks(forms: Mapping[tuple[str, str, int], int]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for (framework, _, _), count in forms.items():
+        if framework:
+            found[framework] += count
+    return found
 
 
 def _release(framework: str, metrics: pd.DataFrame) -> str:
@@ -165,6 +181,8 @@ def log_every_steps(train: pd.DataFrame) -> int | None:
     distances: list[int] = []
     for _, group in train.groupby(["file", "epoch"], dropna=False, observed=True):
         steps = sorted(set(group["step"].dropna().astype("int64")))
+        if len(steps) > 3 and steps[0] == 1 and steps[1] % (steps[2] - steps[1]) == 0:
+            del steps[0]  # many print the first step besides every n-th
         distances += [b - a for a, b in itertools.pairwise(steps)]
     counted = Counter(distances)
     if len(distances) < 3:

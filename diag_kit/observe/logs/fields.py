@@ -32,7 +32,7 @@ SPACED = re.compile(rf"{_KEY}(?:\s{{0,2}}[:=]\s{{0,12}}|\s{{1,12}}){_VALUE}{_MEA
 _CANONICAL = {"loss": "loss", "lr": "lr", "learning_rate": "lr", "learning rate": "lr", "epoch": "epoch"}
 _SECONDS = {"s", "sec", "secs", "seconds"}
 _TIME_UNITS = {"ms", "us", "min", "h"}
-_MEAN_BEFORE = re.compile(r"_(?:s|ms|us|mib|gib|pct|per_s)\Z")
+_MEAN_BEFORE = re.compile(r"_(?:s|ms|us|mib|gib|percent|per_s)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +79,13 @@ def column_of(key: str, unit: str, columns: Mapping[str, str]) -> str:
     if key.lower() in _CANONICAL:
         return _CANONICAL[key.lower()]
     unit = "s" if unit.lower() in _SECONDS else unit
-    unit = "pct" if unit == "%" else unit
     name = printed_name(key)
     if unit.startswith("/"):
         name = f"{name}{unit.replace('/', '_per_', 1).replace('/', '_per_').lower()}"
     elif "/" in unit:
         name = f"{name}_{unit.replace(' ', '').replace('/', '_per_').lower()}"
     else:
-        name = f"{name}_pct" if unit == "pct" else with_unit(name, unit)
+        name = f"{name}_percent" if unit == "%" else with_unit(name, unit)
     return f"{name}_printed" if name in RESERVED else name
 
 
@@ -129,7 +128,8 @@ class Record:
         epoch_of: int | None = None,
         from_bar: bool = False,
         rank_kind: RankKind = "",
-        of_run: bool = False,
+        run_steps: int | None = None,
+        counts: str = "",
         samples_of: int | None = None,
         whole_loss: bool = False,
     ) -> Found:
@@ -142,7 +142,19 @@ class Record:
         cells = tuple(self.cells.values())
         end = max(end, self.end)
         return Found(
-            form, split, cells, start, end, rates, step_of, epoch_of, from_bar, rank_kind, of_run=of_run, samples_of=samples_of
+            form,
+            split,
+            cells,
+            start,
+            end,
+            rates,
+            step_of,
+            epoch_of,
+            from_bar,
+            rank_kind,
+            counts=counts,
+            run_steps=run_steps,
+            samples_of=samples_of,
         )
 
 

@@ -32,8 +32,12 @@ class Found:
 
     ``lr_columns``: the cells whose printed digits make up ``lr_text``. ``step_of``: the total printed behind the step
     ("17/8862"), ``epoch_of``: behind the epoch. ``from_bar``: a progress bar's counter and postfix. ``rank_kind``: what a
-    rank printed inside the record counts. ``of_run``: the step's total is the whole run's, though an epoch stands beside it.
-    ``samples_of``: the total behind a count of samples.
+    rank printed inside the record counts. ``samples_of``: the total behind a count of samples.
+
+    ``level``: 0 for a step's main record; higher for what a framework prints beside it (1 a line without loss, 2 throughput,
+    3 timers). Of train records only the lowest level present makes the table ``metrics``, so that a step counts once; the
+    others make ``timings``; level 3 always does. ``counts``: what ``step`` counts, in words, "" where the form does not tell.
+    ``run_steps``: the total of the run, where it stands beside an epoch too and ``step_of`` would be taken for the epoch's.
     """
 
     form: str
@@ -46,5 +50,7 @@ class Found:
     epoch_of: int | None = None
     from_bar: bool = False
     rank_kind: RankKind = ""
-    of_run: bool = False
+    level: int = 0
+    counts: str = ""
+    run_steps: int | None = None
     samples_of: int | None = None

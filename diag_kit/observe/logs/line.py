@@ -17,7 +17,7 @@ class Line:
     """Text between two cuts, with the physical lines it came from (1-based, within its piece).
 
     ``stamp_us`` is microseconds: since 1970 for dated stamps, since the start of 1970 for "no year" (which is a leap-proof
-    offset inside 2000), since midnight for "time of day".
+    offset inside 2000), since midnight for "time of day". ``host``: as a launcher or kubectl names it, "" where none does.
     """
 
     text: str
@@ -29,6 +29,7 @@ class Line:
     stamp_kind: StampKind = ""
     logger: str = ""
     rich: bool = False
+    host: str = ""
     parts: tuple[Line, ...] = ()
     """The lines that were joined into this one."""
 
@@ -40,5 +41,14 @@ class Line:
     def piece(self, text: str) -> Line:
         """A part of this line that inherits its rank and clock."""
         return Line(
-            text, self.first, self.last, self.rank, self.rank_kind, self.stamp_us, self.stamp_kind, self.logger, self.rich
+            text,
+            self.first,
+            self.last,
+            self.rank,
+            self.rank_kind,
+            self.stamp_us,
+            self.stamp_kind,
+            self.logger,
+            self.rich,
+            self.host,
         )

@@ -68,17 +68,17 @@ class LineFormat:
             return None
         if not self.bare and not record.cells.keys() - set(_COUNTERS):
             return None
-        run_steps = total(head, "run_steps")
         return record.found(
             self.name,
             head.start(),
             split_of_word(head),
             end=head.end(),
-            step_of=run_steps or total(head, "steps"),
+            step_of=total(head, "steps"),
             epoch_of=total(head, "epochs"),
             from_bar=self.from_bar or head.groupdict().get("summary") is not None,
             rank_kind=self.rank_kind if "rank" in record.cells else "",
-            of_run=run_steps is not None,
+            run_steps=total(head, "run_steps"),
+            counts=self.meaning.counts,
             samples_of=total(head, "samples"),
             whole_loss=self.whole_loss,
         )
@@ -146,5 +146,6 @@ class DictFormat:
                 record.put(column, number)
             split: Split = "val" if self.val_keys & keys else "train"
             steps, epochs = totals.get("step"), totals.get("epoch")
-            made.append(record.found(self.name, start, split, end=end, step_of=steps, epoch_of=epochs, of_run=True))
+            counts = self.meaning.counts
+            made.append(record.found(self.name, start, split, end=end, run_steps=steps, epoch_of=epochs, counts=counts))
         return made

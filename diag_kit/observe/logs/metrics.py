@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
-from diag_kit.observe.logs.derived import derived_facts, progress_frame
+from diag_kit.observe.logs.derived import derived_facts
 from diag_kit.observe.logs.pieces import READ_SCRIPT, log_paths
-from diag_kit.observe.logs.read import gather, left_out, metrics_frame, not_understood, summarise, tables_of
+from diag_kit.observe.logs.read import all_facts, gather, left_out, metrics_frame, not_understood, summarise, tables_of
 from diag_kit.observe.logs.reading import understand
 from diag_kit.observe.probe import probe
 from diag_kit.records import CommandResult, Cost, Parsed
@@ -28,7 +28,8 @@ class LogMetrics:
 
     Table ``metrics``, one row per record in file order: rank(Int64) host t(datetime64[us, UTC]) epoch(Float64) step(Int64)
     micro_step(Int64) split("train"|"val") line(Int64, the last physical line) file lr loss, the other printed columns
-    (float64), lr_text (the digits as printed). Table ``progress``: states of progress bars. Facts: clock, framework,
+    (float64), lr_text (the digits as printed). Table ``timings``, of the same shape: what is printed beside the main record
+    of a step (throughput, timers). Table ``progress``: states of progress bars. Facts: clock, framework,
     log_form, log_every_steps, rank_tags, rank_filter, step_restarts_each_epoch, printed totals; of a
     pasted log also the start-up facts.
     """
@@ -62,13 +63,12 @@ class LogMetrics:
         found, problems = gather(results)
         reading = understand(found)
         metrics, midnights = metrics_frame(reading)
-        facts = derived_facts(reading, metrics, midnights)
-        if any(not piece.growing for piece in found):  # a pasted log: nothing else will read its start-up lines
-            facts += reading.startup.facts()
+        pasted = any(not piece.growing for piece in found)  # nothing else will read its start-up lines
+        facts = all_facts(reading, metrics, midnights) if pasted else derived_facts(reading, metrics, midnights)
         return Parsed(
             summary=summarise(reading, metrics, facts),
             facts=tuple(facts),
-            tables=tables_of(metrics, progress_frame(reading)),
+            tables=tables_of(reading, metrics),
             not_understood=tuple(not_understood(reading)),
             problems=(*problems, *left_out(found)),
         )

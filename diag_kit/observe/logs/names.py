@@ -81,7 +81,16 @@ def split_of(names: Sequence[str]) -> Split:
     return "train"
 
 
-def assemble(form: str, pairs: Sequence[Pair], start: int, end: int, split: Split | None = None, from_bar: bool = False) -> Found:
+def assemble(
+    form: str,
+    pairs: Sequence[Pair],
+    start: int,
+    end: int,
+    split: Split | None = None,
+    from_bar: bool = False,
+    level: int = 0,
+    counts: str = "",
+) -> Found:
     """Give every pair its column: canonical ones (rank, epoch, step, micro_step, lr, loss) by name, the rest as printed."""
     split = split or split_of([pair.key for pair in pairs])
     named = [(with_unit(column_name(pair.key), "s" if pair.duration else pair.unit), pair) for pair in pairs if pair.key]
@@ -126,6 +135,8 @@ def assemble(form: str, pairs: Sequence[Pair], start: int, end: int, split: Spli
         totals.get("epoch"),
         from_bar,
         rank_kind,
+        level,
+        counts,
     )
 
 

@@ -1,8 +1,9 @@
 """From raw bytes to logical lines, before any format is looked for: one function per stage, in a fixed order.
 
-decode -> physical lines -> colours and cursor moves off -> container records -> CSV rows -> launcher prefixes (nested,
-embedded) -> carriage-return segments and backspaces -> rich continuation lines joined -> glued bars and records cut apart ->
-logger prefix with its time stamp. Colours go first because Ray colours its own prefixes.
+decode -> physical lines -> container records -> colours and cursor moves off -> decimal commas -> CSV rows -> launcher prefixes
+(nested, embedded) -> carriage-return segments and backspaces -> rich continuation lines joined -> glued bars and records cut
+apart -> logger prefix with its time stamp. Colours go before launcher prefixes because Ray colours its own, and after
+containers because Docker's records spell the escape character in JSON.
 
 Every stage keeps the numbers of the physical lines that a logical line came from, and none looks further than its
 neighbours, so that a line repeated, cut or interleaved changes only its own rows.
@@ -16,8 +17,10 @@ from collections.abc import Callable, Iterable, Iterator
 from diag_kit.observe.logs.bars import find_bars
 from diag_kit.observe.logs.containers import unwrap_containers
 from diag_kit.observe.logs.csv_rows import csv_rows
+from diag_kit.observe.logs.decimals import has_decimal_commas, point_decimals
+from diag_kit.observe.logs.host_names import host_names, strip_hosts
 from diag_kit.observe.logs.line import Line
-from diag_kit.observe.logs.prefixes import LABEL, LAUNCHER, LEVELS, strip_launcher, strip_prefix
+from diag_kit.observe.logs.prefixes import EMBEDDED, LABEL, LAUNCHER, LEVELS, strip_launcher, strip_prefix
 
 BLOCK_BYTES = 4 * 2**20
 MAX_TEXT = 64 * 2**10
@@ -184,6 +187,8 @@ def _cut(line: Line) -> Iterator[Line]:
     start = 0
     for _ in range(MAX_TEXT):
         rest = _fresh(line, line.text)
+        if start and (tag := EMBEDDED.match(line.text, start)):
+            rest.rank, rest.rank_kind = int(tag["local"]), line.rank_kind
         begin = strip_prefix(rest, start)
         _inherit_stamp(rest, line)
         glued = _GLUED.search(line.text, begin + 1)
@@ -242,11 +247,10 @@ def is_labelled(data: bytes) -> bool:
 
 def logical_lines(data: bytes, first: int = 1, is_whole: Callable[[str], bool] = nothing_is_whole) -> Iterator[Line]:
     """All stages. ``first`` is the number of the first physical line; ``is_whole`` as in ``cut_records``."""
-    lines: Iterable[Line] = physical_lines(data, first)
-    if b"\x1b" in data:
-        lines = strip_escapes(lines)
-    lines = csv_rows(unwrap_containers(lines))
-    lines = strip_launchers(lines, is_labelled(data))
-    lines = split_returns(lines)
-    lines = join_rich(lines)
-    return cut_records(lines, is_whole)
+    lines = strip_escapes(unwrap_containers(physical_lines(data, first)))
+    if has_decimal_commas(data):
+        lines = point_decimals(lines)
+    lines = csv_rows(lines)
+    hosts = host_names(data)
+    launched = strip_launchers(strip_hosts(lines, hosts) if hosts else lines, is_labelled(data))
+    return cut_records(join_rich(split_returns(launched)), is_whole)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from diag_kit.observe.logs.bars import clock_s
 
 PLAIN = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-THOUSANDS = r"[-+]?\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?"
+THOUSANDS = r"[-+]?\d{1,3}(?:(?:,\d{3})+|(?:_\d{3})+)(?![\d,_])(?:\.\d+)?"
 SPECIAL = r"[-+]?(?:nan|NaN|NAN|infinity|Infinity|inf|Inf|INF)(?![\w/])"
 NUMBER = rf"(?:{THOUSANDS}|{PLAIN}|{SPECIAL})"
 DURATION = r"(?:\d{1,4} days?, )?\d{1,5}:[0-5]\d:[0-5]\d(?:\.\d{1,9})?"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from diag_kit.observe.logs.numbers import DURATION, NUMBER
@@ -29,7 +30,7 @@ _TEXT_TOKEN = re.compile(
     r"|len\(\s{0,2}(?P<length>[\w.]{1,60})\s{0,2}\)"
     rf"|(?:tensor|array)\(\s{{0,4}}\[?(?P<wrapped>{NUMBER})[^()]{{0,80}}\)"
     r"|(?P<device>(?<![\w])(?:cuda|npu|xpu|hpu):(?P<index>\d{1,3})(?![\w.]))"
-    rf"|(?P<number>(?<![\w.])(?:{NUMBER}))(?:(?P<unit>{_UNIT}|\s(?:{_SPACED_UNIT}))|(?!\w))(?:\s{{0,3}}/\s{{0,8}}(?P<of>\d[\d,]{{0,14}})(?![\w.]))?"
+    rf"|(?P<number>(?<![\w.])(?<!\d')(?:{NUMBER}))(?:(?P<unit>{_UNIT}|\s(?:{_SPACED_UNIT})(?!\s?[=:]))|(?!\w|\.\d|'\d))(?:\s{{0,3}}/\s{{0,8}}(?P<of>\d[\d,]{{0,14}})(?![\w.]))?"
     r"|(?P<group>\([A-Za-z/%]{1,12}\))"
     r"|(?P<word>[^\W\d][\w./@-]{0,119})"
     r"|(?P<compare>[=!<>]=)"
@@ -186,3 +187,40 @@ def _number(walk: _Walk, match: re.Match[str]) -> None:
         walk.open = None
         return
     walk.value(match["number"], match.start("number"), match.end("number"), unit, match["of"] or "")
+
+
+_SEGMENT = re.compile(
+    rf"\s*(?P<key>[^:|]{{1,120}}(?::[^:|]{{1,80}})?):\s*(?P<value>{NUMBER})\s?(?P<unit>%|[A-Za-z/]{{1,12}})?\s*\Z"
+)
+
+
+def pairs_between(text: str, start: int, end: int) -> list[Pair]:
+    """The named pairs of free text between two places, counted in the whole text."""
+    pairs, _ = text_pairs(text[start:end])
+    for pair in pairs:
+        pair.start += start
+        pair.end += start
+    return [pair for pair in pairs if pair.key]
+
+
+def segment_pairs(text: str, start: int, separator: str = "|") -> list[Pair]:
+    """``key: value | key: value |`` from ``start`` on, one number in each; keys may hold blanks, brackets and slashes."""
+    pairs: list[Pair] = []
+    while start < len(text) and len(pairs) < MAX_PAIRS:
+        stop = text.find(separator, start)
+        stop = len(text) if stop < 0 else stop
+        match = _SEGMENT.match(text[start:stop]) if stop - start < 300 else None
+        if match:
+            value = (start + match.start("value"), start + match.end("value"))
+            pairs.append(Pair(match["key"].strip(), match["value"], *value, unit=match["unit"] or ""))
+        start = stop + len(separator)
+    return pairs
+
+
+def renamed(pairs: Sequence[Pair], names: Mapping[str, str]) -> list[Pair]:
+    """The pairs with the keys of ``names`` (lower case) called otherwise; a name that is given says its unit itself."""
+    for pair in pairs:
+        name = names.get(pair.key.lower())
+        if name is not None:
+            pair.key, pair.unit = name, ""
+    return [pair for pair in pairs if pair.key]

@@ -11,9 +11,14 @@ LEVELS = "DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE|SUCCESS|NOTICE"
 LAUNCHER = re.compile(
     r"\s{0,8}(?:\[(?P<role>[A-Za-z_]{1,20}?)(?P<local>\d{1,5})\]:"
     r"|\[\d{1,6},(?P<mpi>\d{1,6})\]<std(?:out|err)>: ?"
-    r"|\([\w.]{1,60} pid=\d{1,10}(?:, ip=[^)\s]{1,60})?\) ?"
-    r"|\[pod/[^\]\s]{1,200}\] ?)"
+    r"|\([\w.]{1,60} pid=\d{1,10}(?:, ip=(?P<ip>[^)\s]{1,60}))?\) ?"
+    r"|\[pod/(?P<pod>[^\]\s/]{1,200})(?:/[^\]\s]{0,200})?\] ?)"
 )
+RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) ")
+RAY_REPEATED = re.compile(r"\s?\[repeated \d{1,9}x across cluster\]\s*\Z")
+"""Ray's note on lines of other workers that it left out: no metric."""
+EMBEDDED = re.compile(r"\[(?:default|rank)(?P<local>\d{1,5})\]:")
+"""A launcher's tag in mid-line: another rank wrote on before the line had ended."""
 LABEL = re.compile(r"(?:P\d+ )? {0,5}(\d{1,5}): ")
 """``srun --label``: the task id, right-aligned. Only trusted when most lines have one."""
 
@@ -28,6 +33,8 @@ _RANK_WORD = re.compile(
     r"(?:\s?/\s?\d{1,6})?\s?[)>}]?(?:\s{0,3}[:|>,-]\s|:|\s|(?=[\[{(])|\Z)",
     re.IGNORECASE,
 )
+_MPI = re.compile(r"\[\d{1,6},(?P<rank>\d{1,6})\]<std(?:out|err)>: ?")
+"""Open MPI's tag behind its own time stamp (--timestamp-output with --tag-output)."""
 _BRACKET = re.compile(r"\[([^\[\]\n]{1,80})\]:?")
 _BRACKET_RANK = re.compile(
     r"(?:(?P<scope>local|global|world|gpu|cuda|device|dist|dp)?[_ :]?(?:rank|r|gpu|cuda|device)[_ :=#-]{0,2})(?P<rank>\d{1,6})"
@@ -49,25 +56,40 @@ _MAX_PARTS = 16
 def strip_launcher(line: Line) -> Line:
     """Take launcher tags off the front of a physical line, note the rank, and join or cut at tags in mid-line.
 
-    A second tag of the same rank is a partial write and is removed; one of another rank stays for ``cut_embedded``.
+    A second tag of the same rank is a partial write and is removed; one of another rank stays for ``cut_records``.
     """
     text, position, role = line.text, 0, ""
     for _ in range(_MAX_PARTS):
         match = LAUNCHER.match(text, position)
         if not match:
-            break
+            inner = RFC3339.match(text, position) if position else None  # kubectl logs --prefix --timestamps
+            stamp = read_stamp(inner[0]) if inner else None
+            if inner is None or stamp is None:
+                break
+            line.stamp_us, line.stamp_kind = stamp.us, "container"
+            position = inner.end()
+            continue
         position = match.end()
         if match["local"]:
             role = match["role"]
-            line.tag(int(match["local"]), "global" if role.lower().endswith("rank") and "local" not in role else "local")
+            line.tag(int(match["local"]), _role_kind(role, text, position))
             own = match[0].strip()
             if own in text[position:]:
                 text = text[:position] + text[position:].replace(own, "")
+        elif match["ip"] or match["pod"]:
+            line.host = match["ip"] or match["pod"]
         elif match["mpi"]:
             line.tag(int(match["mpi"]), "global")
     if position:
-        line.text = text[position:]
+        text = text[position:]
+        line.text = RAY_REPEATED.sub("", text) if text.rstrip().endswith("]") and "[repeated " in text else text
     return line
+
+
+def _role_kind(role: str, text: str, position: int) -> RankKind:
+    """``[rank3]:`` is torch's own global rank or a script's, but torchtitan's launcher calls the LOCAL rank so (--role rank)."""
+    named = role.lower().endswith("rank") and "local" not in role.lower()
+    return "global" if named and not text.startswith("[titan]", position) else "local"
 
 
 def strip_prefix(line: Line, start: int = 0) -> int:
@@ -114,6 +136,9 @@ def _bracket(line: Line, text: str, position: int) -> int:
     match = _BRACKET.match(text, position)
     if not match:
         return position
+    if text[match.end() : match.end() + 4] == "<std" and (mpi := _MPI.match(text, position)):
+        line.tag(int(mpi["rank"]), "global")
+        return mpi.end()
     inner = match[1]
     if inner[0].isdigit() or ":" in inner:
         stamp = find_stamp(inner)

@@ -22,15 +22,22 @@ def read_log(results: tuple[CommandResult, ...]) -> Parsed:
     found, problems = gather(results)
     reading = understand(found)
     metrics, midnights = metrics_frame(reading)
-    progress = progress_frame(reading)
-    facts = [*derived_facts(reading, metrics, midnights), *reading.startup.facts()]
+    facts = all_facts(reading, metrics, midnights)
     return Parsed(
         summary=summarise(reading, metrics, facts),
         facts=tuple(facts),
-        tables=tables_of(metrics, progress),
+        tables=tables_of(reading, metrics),
         not_understood=tuple(not_understood(reading)),
         problems=(*problems, *left_out(found)),
     )
+
+
+def all_facts(reading: Reading, metrics: pd.DataFrame, midnights: int) -> list[Fact]:
+    """Derived and start-up facts; a framework guessed from a banner is weaker than one told from the form of the records."""
+    started = reading.startup.facts()
+    guessed = [fact for fact in started if fact.name == "framework"]
+    rest = [fact for fact in started if fact.name != "framework"]
+    return [*guessed, *derived_facts(reading, metrics, midnights), *rest]
 
 
 def gather(results: tuple[CommandResult, ...], skip: int = 1) -> tuple[list[Piece], list[str]]:
@@ -47,23 +54,27 @@ def gather(results: tuple[CommandResult, ...], skip: int = 1) -> tuple[list[Piec
 def metrics_frame(reading: Reading) -> tuple[pd.DataFrame, int]:
     """The table ``metrics`` and the midnights counted in its clock."""
     times, midnights = row_times(reading)
-    frame = reading.rows.frame(
-        times,
-        [piece.file for piece in reading.pieces],
-        [piece.host for piece in reading.pieces],
-        [piece.first_line is not None or piece.numbers is not None for piece in reading.pieces],
-    )
+    frame = _frame(reading, times)
     reading.learned = learn_step(frame)
     reading.learned += learn_clock(frame, {piece.file: piece.reference_us for piece in reading.pieces})
     return frame, midnights
 
 
-def tables_of(metrics: pd.DataFrame, progress: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Those that hold rows."""
-    tables = {"metrics": metrics} if len(metrics) else {}
-    if len(progress):
-        tables["progress"] = progress
-    return tables
+def _frame(reading: Reading, times: list[int | None], beside: bool = False) -> pd.DataFrame:
+    return reading.rows.frame(
+        times,
+        [piece.file for piece in reading.pieces],
+        [piece.host for piece in reading.pieces],
+        [piece.first_line is not None or piece.numbers is not None for piece in reading.pieces],
+        beside,
+    )
+
+
+def tables_of(reading: Reading, metrics: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """``metrics``, ``timings`` (records beside the main ones) and ``progress``: those that hold rows."""
+    beside = _frame(reading, row_times(reading)[0], beside=True) if reading.rows.has_beside else metrics.iloc[:0]
+    tables = {"metrics": metrics, "timings": beside, "progress": progress_frame(reading)}
+    return {name: table for name, table in tables.items() if len(table)}
 
 
 def not_understood(reading: Reading) -> list[NotUnderstood]:

@@ -51,11 +51,13 @@ class Reading:
     rows: Rows = field(default_factory=Rows)
     bars: list[BarState] = field(default_factory=list)
     startup: StartUp = field(default_factory=StartUp)
-    forms: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(framework, form) -> records."""
-    bar_forms: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """The same of records that are kept only where a log has no others."""
+    forms: Counter[tuple[str, str, int]] = field(default_factory=Counter)
+    """(framework, form, level) -> records."""
+    bar_frameworks: Counter[str] = field(default_factory=Counter)
+    """The frameworks whose bars were seen."""
     rank_kinds: Counter[str] = field(default_factory=Counter)
+    counts: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """(level, what the step counts) -> records."""
     totals: dict[tuple[str, int], str] = field(default_factory=dict)
     """("step" with or without "epoch", total printed behind it) -> where."""
     rich_records: int = 0
@@ -159,13 +161,14 @@ def find_records(text: str, line: Line) -> list[tuple[Found, str]]:
             break  # joined lines are for the formats that know them
         if gate not in text:
             continue
-        found = [each for each in known.find(rest, line) if each.cells]
-        if found:
-            taken.extend((each, known.framework) for each in found)
-            for each in found:
-                rest = rest[: each.start] + " " * (each.end - each.start) + rest[each.end :]
-            if known.order >= 80 or rest.isspace() or not rest:
-                break
+        here = [found for found in known.find(rest, line) if found.cells]
+        for found in here:
+            taken.append((found, known.framework))
+            rest = rest[: found.start] + " " * (found.end - found.start) + rest[found.end :]
+        if here and rest.isspace():
+            break
+        if taken and known.order >= 80:
+            break
     taken.sort(key=lambda pair: pair[0].start)
     return taken
 
@@ -186,19 +189,27 @@ def _take(reading: Reading, index: int, line: Line, found: Found, texts: tuple[s
         reading.rank_kinds[line.rank_kind] += 1
     elif found.rank_kind:
         reading.rank_kinds[found.rank_kind] += 1
-    (reading.bar_forms if found.from_bar else reading.forms)[framework, found.form] += 1
+    if not found.from_bar:
+        reading.forms[framework, found.form, found.level] += 1
+    elif framework:
+        reading.bar_frameworks[framework] += 1
+    if found.counts and found.split == "train":
+        reading.counts[9 if found.from_bar else found.level, found.counts] += 1
     reading.rich_records += line.rich
     if not line.stamp_kind:
         _stamp(found, texts, line)
     reading.known_rows += 1
     reading.rows.add(found, texts, line, index)
-    if found.split == "train" and (found.step_of is not None or found.epoch_of is not None or found.samples_of is not None):
+    totals = (found.step_of, found.epoch_of, found.run_steps, found.samples_of)
+    if found.split == "train" and totals != (None, None, None, None):
         where = f"{reading.pieces[index].file} line {line.last}"
-        beside_epoch = not found.of_run and any(cell.column == "epoch" for cell in found.cells)
+        beside_epoch = any(cell.column == "epoch" for cell in found.cells)
         if found.samples_of:
             reading.totals.setdefault(("samples", found.samples_of), where)
         if found.step_of:
             reading.totals.setdefault(("step of epoch" if beside_epoch else "step", found.step_of), where)
+        if found.run_steps:
+            reading.totals.setdefault(("step", found.run_steps), where)
         if found.epoch_of:
             reading.totals.setdefault(("epoch", found.epoch_of), where)
 

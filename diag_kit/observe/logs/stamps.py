@@ -22,12 +22,15 @@ _MONTHS = {
 }
 _TIME = r"(?P<{0}h>[01]\d|2[0-3]):(?P<{0}m>[0-5]\d):(?P<{0}s>[0-5]\d|60)(?:[.,](?P<{0}f>\d{{1,9}}))?"
 STAMP = re.compile(
-    r"(?P<iso>(?P<iY>\d{4})[-/](?P<iM>\d\d)[-/](?P<iD>\d\d)[ T,]{1,2}"
+    r"(?P<iso>(?P<iY>\d{4})[-/.]?(?P<iM>\d\d)[-/.]?(?P<iD>\d\d)[ T,_-]{1,2}"
     + _TIME.format("i")
-    + r"(?P<iz>\s?(?:Z|UTC)(?!\w)|[+-]\d\d:?\d\d(?![\d.]))?)"
+    + r"(?P<ip> ?[AP]M)?(?P<iz>\s?(?:Z|UTC|GMT)(?!\w)|\s?[+-]\d\d:?\d\d(?![\d.]))?)"
+    + r"|(?P<dmy>(?P<eD>\d\d)\.(?P<eM>\d\d)\.(?P<eY>\d{4})[ ,]{1,2}"
+    + _TIME.format("e")
+    + r")"
     + r"|(?P<mdy>(?P<uM>\d\d)/(?P<uD>\d\d)/(?P<uY>\d{4}|\d\d)[ ,]{1,2}"
     + _TIME.format("u")
-    + r")|(?P<md>(?P<dM>\d\d)[-/](?P<dD>\d\d) "
+    + r"(?P<up> ?[AP]M)?)|(?P<md>(?P<dM>\d\d)[-/](?P<dD>\d\d) "
     + _TIME.format("d")
     + r")|(?P<glog>[IWEFDV](?P<gM>\d\d)(?P<gD>\d\d) "
     + _TIME.format("g")
@@ -61,7 +64,8 @@ def _time_us(hour: str, minute: str, second: str, fraction: str | None) -> int:
 
 
 def _zone_us(zone: str) -> int:
-    if zone.strip() in ("Z", "UTC"):
+    zone = zone.strip()
+    if zone in ("Z", "UTC", "GMT"):
         return 0
     digits = zone[1:].replace(":", "")
     offset = (int(digits[:2]) * 60 + int(digits[2:4])) * 60_000_000
@@ -88,13 +92,19 @@ def _from_match(match: re.Match[str]) -> Stamp | None:
     if kind == "iso":
         day = _day_us(*map(int, match.group("iY", "iM", "iD")))
         us, zone = _time_us(*match.group("ih", "im", "is", "if")), match["iz"]
+        us = _half_day(us, match["ip"]) if match["ip"] else us
         if day is None:
             return None
         return Stamp(day + us - _zone_us(zone), "utc", end) if zone else Stamp(day + us, "naive", end)
     if kind == "mdy":
         month, of_month, year = map(int, match.group("uM", "uD", "uY"))
         day = _day_us(year + 2000 if year < 100 else year, month, of_month)
-        return None if day is None else Stamp(day + _time_us(*match.group("uh", "um", "us", "uf")), "naive", end)
+        us = _time_us(*match.group("uh", "um", "us", "uf"))
+        us = _half_day(us, match["up"]) if match["up"] else us
+        return None if day is None else Stamp(day + us, "naive", end)
+    if kind == "dmy":
+        day = _day_us(*map(int, match.group("eY", "eM", "eD")))
+        return None if day is None else Stamp(day + _time_us(*match.group("eh", "em", "es", "ef")), "naive", end)
     if kind == "named":
         return _named(match, end)
     key = "d" if kind == "md" else "g"

@@ -47,6 +47,11 @@ _VERSION = re.compile(
     r"(?: version|==| v|[ :])\s?v?(\d+\.\d+[\w.+]*)",
     re.IGNORECASE,
 )
+_RUN_ENDED = {
+    "train_runtime": ("run_s", "s"),
+    "train_samples_per_second": ("run_samples_per_s", "samples/s"),
+    "train_steps_per_second": ("run_steps_per_s", "steps/s"),
+}
 _SPACED = re.compile(r"(?<=\d)\s(?=(?:[KMGTP]i?B|[MB])\b)")
 MAX_FACTS = 200
 _FORGET_AFTER = 3
@@ -82,7 +87,9 @@ class StartUp:
             if not self._evaluating:
                 self._say("framework", "transformers Trainer or alike", source)
         self._sentences(text, line, source)
-        if not _DONE.search(text):
+        if "train_runtime" in text:
+            self._run_ended(text, source)
+        elif not _DONE.search(text):
             self._pairs(text, source, before_metrics)
         if len(self._stated) + sum(map(len, self._started.values())) == known and len(self._fruitless) < 20_000:
             self._fruitless[shape] += 1
@@ -140,6 +147,15 @@ class StartUp:
                 self._state(Stated("epoch_s", value, "s"), source)
             elif words & {"sample", "example", "row"} and pair.explicit:
                 self._state(Stated("epoch_samples_done", int(value), "samples"), source)
+
+    def _run_ended(self, text: str, source: str) -> None:
+        """The summary of a Hugging Face Trainer: ``{'train_runtime': 5081.1, 'train_samples_per_second': 22.2, ...}``."""
+        for _, _, pairs in find_dicts(text):
+            for pair in pairs:
+                value = to_float(pair.value)
+                if pair.key in _RUN_ENDED and value is not None and value == value:
+                    name, unit = _RUN_ENDED[pair.key]
+                    self._state(Stated(name, value, unit), source)
 
     def _start(self, rank: int, kind: str, source: str) -> None:
         self._started[kind].add(rank)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +16,8 @@ from diag_kit.observe.logs.numbers import to_float
 FIRST_COLUMNS = ("rank", "host", "t", "epoch", "step", "micro_step", "split", "line", "file", "lr", "loss")
 _INTEGER = ("rank", "step", "micro_step")
 _CHUNK = 20_000
+TIMERS = 3
+"""The level of ``Found`` from which a record says nothing of a step but how long its parts took."""
 MAX_SHAPES = 400
 MAX_GUESSED = 100_000
 
@@ -27,6 +30,7 @@ class _Shape:
     split: str
     from_bar: bool
     guessed: bool
+    level: int
     lr_at: tuple[int, ...]
     texts: list[tuple[str, ...]] = field(default_factory=list)
     done: list[dict[str, np.ndarray]] = field(default_factory=list)
@@ -82,6 +86,7 @@ class Rows:
         self.stamps: list[int | None] = []
         self.kinds: list[str] = []
         self.pieces: list[int] = []
+        self.hosts: list[str] = []
 
     def add(self, found: Found, texts: tuple[str, ...], line: Line, piece: int, guessed: bool = False) -> int:
         """One record; ``texts`` are the numbers as printed, in the order of ``found.cells``. ``guessed``: see ``guess``.
@@ -89,14 +94,14 @@ class Rows:
         Returns how many records of its shape there are.
         """
         columns = tuple([cell.column for cell in found.cells])
-        key = (columns, found.split, found.from_bar, found.lr_columns, guessed)
+        key = (columns, found.split, found.from_bar, found.level, found.lr_columns, guessed)
         shape = self._shapes.get(key)
         if guessed and (len(shape.sequence) >= MAX_GUESSED if shape else len(self._shapes) >= MAX_SHAPES):
             return 0
         if shape is None:
             at = tuple(columns.index(name) for name in found.lr_columns if name in columns)
-            shape = self._shapes[key] = _Shape(columns, found.split, found.from_bar, guessed, at)
-        if found.split == "train" and not found.from_bar and not guessed:
+            shape = self._shapes[key] = _Shape(columns, found.split, found.from_bar, guessed, found.level, at)
+        if found.split == "train" and not found.from_bar and not guessed and found.level < TIMERS:
             self._firm = True
         shape.texts.append(texts)
         shape.sequence.append(self.count)
@@ -109,12 +114,29 @@ class Rows:
         self.stamps.append(line.stamp_us)
         self.kinds.append(line.stamp_kind)
         self.pieces.append(piece)
+        self.hosts.append(line.host)
         return len(shape.sequence)
 
     @property
     def bars_only(self) -> bool:
-        """No train record but those that bars carry, and guessed ones."""
+        """No train record but those that bars carry, guessed ones, and timers."""
         return not self._firm
+
+    @property
+    def main_level(self) -> int:
+        """The lowest level of train records that are no bars; never that of timers, nor one that has only few records."""
+        count = Counter[int]()
+        for shape in self._shapes.values():
+            if shape.split == "train" and not shape.from_bar and not shape.guessed and shape.level < TIMERS:
+                count[shape.level] += len(shape.sequence)
+        enough = 0.1 * max(count.values(), default=0)
+        return min((level for level, records in count.items() if records >= enough), default=0)
+
+    @property
+    def has_beside(self) -> bool:
+        """Whether train records stand beside main ones."""
+        main = self.main_level
+        return any(s.level > main for s in self._shapes.values() if s.split == "train" and not s.from_bar)
 
     def _kept(self) -> list[_Shape]:
         """Known records; where there are none, guessed ones that behave like records; where there are none, bars."""
@@ -127,9 +149,16 @@ class Rows:
             return [shape for shape in shapes if not shape.from_bar and not shape.guessed] + learned
         return [shape for shape in shapes if not shape.guessed]
 
-    def frame(self, t_us: list[int | None], files: list[str], hosts: list[str], numbered: list[bool]) -> pd.DataFrame:
-        """All rows in file order. ``files``, ``hosts`` and ``numbered`` (are its line numbers known) go by piece."""
-        shapes = self._kept()
+    def frame(
+        self, t_us: list[int | None], files: list[str], hosts: list[str], numbered: list[bool], beside: bool = False
+    ) -> pd.DataFrame:
+        """All rows in file order. ``files``, ``hosts`` and ``numbered`` (are its line numbers known) go by piece; a host that the
+        line itself names counts more.
+
+        ``beside``: instead of the main records those that stand beside them (see ``Found.level``).
+        """
+        main = self.main_level
+        shapes = [s for s in self._kept() if (s.split == "train" and not s.from_bar and s.level > main) == beside]
         for shape in shapes:
             shape.flush()
         order = np.concatenate([np.array(s.sequence, dtype="int64") for s in shapes]) if shapes else np.array([], "int64")
@@ -139,14 +168,16 @@ class Rows:
         values = {name: _column(shapes, name)[sorter] for name in names}
         pieces = np.array(self.pieces, dtype="int64")[index]
         tagged = np.array(self.ranks, dtype="int64")[index]
+        named = np.array(self.hosts, dtype=object)[index]
+        of_piece = np.array(hosts, dtype=object)[pieces]
         printed = values.pop("rank", None)
         split = np.concatenate([np.repeat(s.split, len(s.sequence)) for s in shapes]) if shapes else np.array([], dtype=object)
         lr_text = [text for shape in shapes for text in shape.lr_text]
         times = np.array([np.iinfo("int64").min if us is None else us for us in t_us], dtype="int64")
-        return pd.DataFrame(
+        frame = pd.DataFrame(
             {
                 "rank": _rank(tagged, printed),
-                "host": pd.array(np.array(hosts, dtype=object)[pieces], dtype="str"),
+                "host": pd.array(np.where(named == "", of_piece, named), dtype="str"),
                 "t": pd.DatetimeIndex(times[index].view("datetime64[us]"), tz="UTC"),
                 "epoch": pd.array(values.pop("epoch", np.full(len(index), np.nan)), dtype="Float64"),
                 "step": _integers(values.pop("step", None), len(index)),
@@ -160,6 +191,18 @@ class Rows:
                 "lr_text": pd.array([lr_text[i] or None for i in sorter], dtype="str"),
             }
         )
+        return _last_states(frame) if self.bars_only and not self.learned and not beside else frame
+
+
+def _last_states(bars: pd.DataFrame) -> pd.DataFrame:
+    """Of a bar that was drawn several times at one count (its postfix changes with every micro-batch) only the last state."""
+    named = bars[["file", "rank", "split", "epoch", "step"]]
+    following = named.shift(-1)
+    both_missing = named.isna().to_numpy() & following.isna().to_numpy()
+    same = named.eq(following).fillna(False).to_numpy(dtype=bool) | both_missing
+    keep = ~same.all(axis=1) | named["step"].isna().to_numpy()
+    keep[-1:] = True
+    return bars if keep.all() else bars[keep].reset_index(drop=True)
 
 
 def _column(shapes: list[_Shape], name: str) -> np.ndarray:

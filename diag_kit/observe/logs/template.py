@@ -10,9 +10,10 @@ import re
 from dataclasses import dataclass, replace
 
 from diag_kit.observe.logs.found import Found
-from diag_kit.observe.logs.numbers import DURATION, PLAIN
+from diag_kit.observe.logs.numbers import DURATION, PLAIN, THOUSANDS
 
 _VALUE = rf"({PLAIN}|nan|-?inf)"
+_WITH_THOUSANDS = rf"({THOUSANDS}|{PLAIN}|nan|-?inf)"
 _DURATION = rf"({DURATION})"
 MAX_TEMPLATES = 24
 MAX_LEARNED = 200
@@ -84,9 +85,9 @@ def _template(text: str, found: Found, framework: str) -> Template | None:
     for (start, end), cells in sorted(holes.items()):
         if start < position:
             return None
-        duration = found.cells[cells[0]].duration
+        cell = found.cells[cells[0]]
         parts.append(re.escape(text[position:start]))
-        parts.append(_DURATION if duration else _VALUE)
+        parts.append(_DURATION if cell.duration else _WITH_THOUSANDS if "," in cell.text else _VALUE)
         groups.append(tuple(cells))
         position = end
     parts.append(re.escape(text[position:]))

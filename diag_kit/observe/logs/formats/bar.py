@@ -13,7 +13,7 @@ from diag_kit.observe.logs.bars import Bar, find_bars
 from diag_kit.observe.logs.found import Found, Split
 from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.names import VAL_WORDS, assemble
-from diag_kit.observe.logs.pairs import Pair, text_pairs
+from diag_kit.observe.logs.pairs import Pair, pairs_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,34 +32,20 @@ def _found(text: str, bar: Bar) -> Found | None:
         return None
     if not bar.n.is_integer() or words & {"rollout", "loading", "downloading", "tokenizing", "map", "filter", "saving"}:
         return None
-    pairs = [*_postfix(text, bar), *_described(text, bar)]
-    keys = {pair.key for pair in pairs}
-    if not keys & {"step", "global_step"}:
-        pairs.append(Pair("step", text[bar.count_at : bar.count_end], bar.count_at, bar.count_end))
+    pairs = bar_pairs(text, bar)
     split: Split | None = "val" if words & VAL_WORDS else None
     return assemble("bar", pairs, bar.start, bar.end, split, from_bar=True)
 
 
-def _described(text: str, bar: Bar) -> list[Pair]:
-    """Numbers in the description: ``Epoch 3``, or metrics that some scripts put there."""
-    return _clean(text, bar.start, bar.percent_at) if bar.description else []
-
-
-def _postfix(text: str, bar: Bar) -> list[Pair]:
-    begin = text.find(bar.postfix, bar.start, bar.end) if bar.postfix else -1
-    return _clean(text, begin, begin + len(bar.postfix)) if begin >= 0 else []
-
-
-def _clean(text: str, start: int, end: int) -> list[Pair]:
-    pairs, _ = text_pairs(text[start:end])
-    return [replace_place(pair, start) for pair in pairs if pair.key]
-
-
-def replace_place(pair: Pair, offset: int) -> Pair:
-    """The same pair, its place counted in the whole text."""
-    pair.start += offset
-    pair.end += offset
-    return pair
+def bar_pairs(text: str, bar: Bar) -> list[Pair]:
+    """Numbers of a bar: of its postfix, of its description (``Epoch 3``, or metrics that some scripts put there), its counter."""
+    begin = text.find(bar.postfix, bar.count_end, bar.end) if bar.postfix else -1
+    pairs = pairs_between(text, begin, begin + len(bar.postfix)) if begin >= 0 else []
+    if bar.description:
+        pairs += pairs_between(text, bar.start, bar.percent_at)
+    if not {pair.key for pair in pairs} & {"step", "global_step"}:
+        pairs.append(Pair("step", text[bar.count_at : bar.count_end], bar.count_at, bar.count_end))
+    return pairs
 
 
 FORMAT = ProgressBar()

@@ -21,6 +21,7 @@ NOT_A_RECORD = re.compile(
     r"|checkpoint\w*|warm-?up|cost|took|ended|skipp\w*|total|every|recompil\w*|reached|stopp\w*|per|schedule\w*|will)\b(?!\s?[=:])",
     re.IGNORECASE,
 )
+_ERROR = re.compile(r"\A(?:[\w.]{0,60}(?:Error|Exception|Warning)|Traceback)\b")
 _WORD = re.compile(r"[A-Za-z]+")
 _MORE_WORDS = {
     "train", "training", "val", "valid", "validation", "eval", "test", "avg", "average", "mean", "lm", "learning", "grad",
@@ -36,7 +37,7 @@ class KeyValue:
     order: int = 100
 
     def find(self, text: str, line: Line) -> Sequence[Found]:
-        if not _HINT.search(text) or "{" in text[:1]:
+        if not _HINT.search(text) or "{" in text[:1] or _ERROR.search(text):
             return ()
         pairs, devices = text_pairs(text)
         _bracketed_steps(text, pairs)
@@ -46,7 +47,15 @@ class KeyValue:
         if line.rank is None and len({device.value for device in devices}) == 1:
             named.append(devices[0])
         found = _several(text, named)
-        return [assemble("key and value", part, part[0].start, part[-1].end, _split(text, part)) for part in found]
+        return [
+            assemble("key and value", part, part[0].start, part[-1].end, _split(text, part), level=_level(part)) for part in found
+        ]
+
+
+def _level(pairs: Sequence[Pair]) -> int:
+    """A counter alone is no main record of a step (it may be what is left of a line that was cut)."""
+    names = {column_name(pair.key) for pair in pairs}
+    return int(names <= {*STEP, *EPOCH, *RANK})
 
 
 def _bracketed_steps(text: str, pairs: Sequence[Pair]) -> None:

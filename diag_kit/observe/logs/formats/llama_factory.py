@@ -1,37 +1,53 @@
-"""LLaMA-Factory's ``trainer_log.jsonl``: ``{"current_steps": 120, "total_steps": 3000, "loss": 1.2, "lr": 9.1e-06, "epoch":
-0.12, ...}``.
+"""LLaMA-Factory's ``trainer_log.jsonl``: one JSON object per log interval, appended by rank 0.
 
-``current_steps`` counts optimizer steps from 1. ``throughput`` is tokens since the start / seconds since the start: a mean
-over the session, which says nothing of now, and wrong after a resume (the tokens of the old session count, its seconds do
-not); ``elapsed_time`` and ``remaining_time`` begin anew at a resume too. The saving process writes. Older runs in the same
-folder stay in front. Source: hiyouga/LLaMA-Factory src/llamafactory/train/callbacks.py.
+Keys: ``current_steps``, ``total_steps`` (optimizer steps), ``loss``, ``lr``, ``epoch``, ``percentage``, ``elapsed_time`` and
+``remaining_time`` (``[D days, ]H:MM:SS``), ``throughput`` and ``total_tokens``; with evaluation ``eval_loss``; absent values
+are left out. ``throughput`` is tokens so far / seconds since the start of this session, all ranks: wrong after a resume, where
+the tokens go on and the clock begins anew; use the differences. Its console lines are the Hugging Face Trainer's.
+Source: hiyouga/LLaMA-Factory src/llamafactory/train/callbacks.py.
 """
 
 from __future__ import annotations
 
-from diag_kit.observe.logs.line_format import DictFormat
-from diag_kit.observe.logs.meaning import OPTIMIZER_STEPS, Meaning
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-FORMAT = DictFormat(
-    name="LLaMA-Factory trainer_log",
-    framework="LLaMA-Factory",
-    gate=('"current_steps"', '"total_steps"'),
-    keys=frozenset({"current_steps", "total_steps"}),
-    columns={
-        "current_steps": "step",
-        "elapsed_time": "elapsed_s",
-        "remaining_time": "eta_s",
-        "throughput": "tokens_per_s_since_start",
-        "percentage": "complete_pct",
-        "eval_loss": "loss",
-    },
-    totals={"total_steps": "step"},
-    val_keys=frozenset({"eval_loss"}),
-    meaning=Meaning(
-        OPTIMIZER_STEPS,
-        1,
-        "rank 0 only",
-        "tokens/s, mean since the start of the session (too large after a resume)",
-        "hiyouga/LLaMA-Factory src/llamafactory/train/callbacks.py",
-    ),
-)
+from diag_kit.observe.logs.found import Found
+from diag_kit.observe.logs.line import Line
+from diag_kit.observe.logs.names import assemble
+from diag_kit.observe.logs.numbers import to_float
+from diag_kit.observe.logs.pairs import Pair, find_dicts, renamed
+
+_NAMES = {
+    "throughput": "tokens_per_s_since_start",
+    "percentage": "progress_percent",
+    "total_tokens": "tokens_seen",
+    "total_steps": "",
+    "elapsed_time": "elapsed_s",
+    "remaining_time": "remaining_s",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaFactory:
+    name: str = "LLaMA-Factory"
+    framework: str = "LLaMA-Factory"
+    order: int = 55
+
+    def find(self, text: str, line: Line) -> Sequence[Found]:
+        return [found for each in find_dicts(text) if (found := _found(text, *each))] if '"current_steps"' in text else ()
+
+
+def _found(text: str, start: int, end: int, pairs: list[Pair]) -> Found | None:
+    keys = {pair.key: pair.value for pair in pairs}
+    if "current_steps" not in keys or "total_steps" not in keys or len(keys) < 3:
+        return None
+    total = to_float(keys["total_steps"])
+    split = "val" if any(key.startswith("eval_") for key in keys) and "loss" not in keys else "train"
+    found = assemble(
+        "trainer_log", renamed(pairs, _NAMES), start, end, "val" if split == "val" else "train", counts="optimizer steps"
+    )
+    return replace(found, run_steps=int(total)) if total and total > 0 and total < 2**53 else found
+
+
+FORMAT = LlamaFactory()

@@ -21,7 +21,7 @@ FORMAT = LineFormat(
     columns={"train loss": "loss", "loss": "loss"},
     extras=(
         re.compile(r"\| \(?(?P<step_time_ms>\d[\d.]{0,20}) ms \|"),
-        re.compile(r"\| (?P<mfu_pct>-?\d[\d.]{0,20})% \w{2,6} MFU"),
+        re.compile(r"\| (?P<mfu_percent>-?\d[\d.]{0,20})% \w{2,6} MFU"),
         re.compile(r"\| (?P<tokens_per_s>\d[\d.]{0,20}) tok/s"),
     ),
     form=SPACED,

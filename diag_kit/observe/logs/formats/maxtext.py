@@ -24,8 +24,8 @@ FORMAT = LineFormat(
     ),
     columns={
         "seconds": "step_time_s",
-        "tflop/s/device": "tflops_per_device",
-        "tflop/s": "tflops_per_device",
+        "tflop/s/device": "tflop_per_s_per_gpu",
+        "tflop/s": "tflop_per_s_per_gpu",
         "tokens/s/device": "tokens_per_s_per_gpu",
         "avg_loss": "loss",
     },

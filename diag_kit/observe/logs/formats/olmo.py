@@ -34,7 +34,7 @@ FORMAT = LineFormat(
         "throughput/device/batches_per_second": "steps_per_s",
         "throughput/device/bps": "steps_per_s",
         "throughput/device/data loading (s)": "data_time_s",
-        "throughput/device/data loading (%)": "data_time_pct",
+        "throughput/device/data loading (%)": "data_time_percent",
         "optim/learning_rate_group0": "lr",
         "optim/lr (group 0)": "lr",
     },

@@ -50,7 +50,7 @@ class OpenRlhf:
             for pair in pairs:
                 column = _COLUMNS.get(pair.key, f"{pair.key}_s" if pair.key.startswith("timing/") else pair.key)
                 record.put(column, Number(pair.value, pair.start, pair.end))
-            return [record.found(self.name, head.start(), end=end)]
+            return [record.found(self.name, head.start(), end=end, counts=_MEANING.counts)]
         return ()
 
 

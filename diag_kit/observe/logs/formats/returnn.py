@@ -24,7 +24,7 @@ FORMAT = LineFormat(
         re.compile(r"mem_usage:(?:cuda:(?P<rank>\d{1,3})|cuda) (?P<memory_gb>\d[\d.]{0,15})GB"),
     ),
     columns={"ce": "loss", "loss": "loss", "cuda": "", "mem_usage": "", "time": "max_size_time", "elapsed": "elapsed_s",
-             "exp. remaining": "eta_s", "complete": "complete_pct"},
+             "exp. remaining": "eta_s", "complete": "complete_percent"},
     form=SPACED,
     rank_kind="device",
     meaning=Meaning(

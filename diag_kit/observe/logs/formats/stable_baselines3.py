@@ -67,7 +67,7 @@ class StableBaselines:
         if "step" not in record.cells and "n_updates" in record.cells:
             cell = record.cells["n_updates"]
             record.put("step", Number(cell.text, cell.start, cell.end))
-        return [record.found(self.name, 0, end=len(text))]
+        return [record.found(self.name, 0, end=len(text), counts=_MEANING.counts)]
 
 
 FORMAT = StableBaselines()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from diag_kit.observe.logs.fields import Number, Record
 from diag_kit.observe.logs.found import Found
@@ -65,11 +65,8 @@ class Ultralytics:
         if rate:
             record.put("steps_per_s" if rate["unit"] == "it/s" else "step_time_s", Number.of(rate, "rate"))
         steps, epochs = int(count["steps"]), int(head["epochs"])
-        return [
-            record.found(
-                self.name, 0, end=len(text), step_of=steps, epoch_of=epochs, from_bar=True, whole_loss=True
-            )
-        ]  # fmt: skip
+        found = record.found(self.name, 0, end=len(text), step_of=steps, epoch_of=epochs, from_bar=True, whole_loss=True)
+        return [replace(found, counts=_MEANING.counts)]
 
 
 FORMAT = Ultralytics()

@@ -27,6 +27,14 @@ _COMMON = {
 _GATE = ('"_step"',)
 
 
+_MEANING = Meaning(
+    "what the trainer logs as its step, or calls of wandb.log",
+    0,
+    "the process that started the run",
+    source="wandb/wandb wandb/sdk/wandb_run.py",
+)
+
+
 def _dict_format(step: str, columns: dict[str, str]) -> DictFormat:
     return DictFormat(
         name="wandb history",
@@ -34,17 +42,12 @@ def _dict_format(step: str, columns: dict[str, str]) -> DictFormat:
         gate=_GATE,
         keys=frozenset({"_step", step}),
         columns=_COMMON | columns | {step: "step"},
+        meaning=_MEANING,
     )
 
 
 _TRAINERS = tuple(_dict_format(step, {"_step": "wandb_step"}) for step in _OWN)
 _PLAIN = _dict_format("_step", {})
-_MEANING = Meaning(
-    "what the trainer logs as its step, or calls of wandb.log",
-    0,
-    "the process that started the run",
-    source="wandb/wandb wandb/sdk/wandb_run.py",
-)
 
 
 @dataclass(frozen=True, slots=True)
