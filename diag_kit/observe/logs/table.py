@@ -20,6 +20,8 @@ TIMERS = 3
 """The level of ``Found`` from which a record says nothing of a step but how long its parts took."""
 MAX_SHAPES = 400
 MAX_GUESSED = 100_000
+MAX_LEARNED_SHAPES = 8
+"""A training prints in few ways; a log full of different lines that count is something else."""
 
 
 @dataclass(slots=True)
@@ -144,8 +146,8 @@ class Rows:
         if not self.bars_only:
             return [shape for shape in shapes if not shape.from_bar and not shape.guessed]
         learned = [shape for shape in shapes if shape.guessed and shape.is_learned()]
-        self.learned = bool(learned)
-        if learned:
+        self.learned = 0 < len(learned) <= MAX_LEARNED_SHAPES
+        if self.learned:
             return [shape for shape in shapes if not shape.from_bar and not shape.guessed] + learned
         return [shape for shape in shapes if not shape.guessed]
 
