@@ -97,7 +97,7 @@ def _clock(reading: Reading, midnights: int) -> list[Fact]:
 def _forms(reading: Reading, metrics: pd.DataFrame, files: str) -> list[Fact]:
     facts: list[Fact] = []
     main = reading.rows.main_level
-    forms = Counter({key: count for key, count in reading.forms.items() if key[2] == main}) or reading.forms
+    forms = Counter({key: count for key, count in reading.forms.items() if key[2] <= main}) or reading.forms
     by_framework = next(
         (known for known in (_frameworks(forms), _frameworks(reading.forms), reading.bar_frameworks) if known), None
     )

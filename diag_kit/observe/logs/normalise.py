@@ -1,9 +1,9 @@
 """From raw bytes to logical lines, before any format is looked for: one function per stage, in a fixed order.
 
-decode -> physical lines -> container records -> colours and cursor moves off -> decimal commas -> CSV rows -> launcher prefixes
-(nested, embedded) -> carriage-return segments and backspaces -> rich continuation lines joined -> glued bars and records cut
-apart -> logger prefix with its time stamp. Colours go before launcher prefixes because Ray colours its own, and after
-containers because Docker's records spell the escape character in JSON.
+decode -> physical lines -> container records -> colours and cursor moves off -> decimal commas -> JSON objects of several
+lines -> CSV rows -> host names -> launcher prefixes (nested, embedded) -> carriage-return segments and backspaces -> rich
+continuation lines joined -> glued bars and records cut apart -> logger prefix with its time stamp. Colours go before launcher
+prefixes because Ray colours its own, and after containers because Docker's records spell the escape character in JSON.
 
 Every stage keeps the numbers of the physical lines that a logical line came from, and none looks further than its
 neighbours, so that a line repeated, cut or interleaved changes only its own rows.
@@ -19,6 +19,7 @@ from diag_kit.observe.logs.containers import unwrap_containers
 from diag_kit.observe.logs.csv_rows import csv_rows
 from diag_kit.observe.logs.decimals import has_decimal_commas, point_decimals
 from diag_kit.observe.logs.host_names import host_names, strip_hosts
+from diag_kit.observe.logs.json_objects import join_objects
 from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.prefixes import EMBEDDED, LABEL, LAUNCHER, LEVELS, strip_launcher, strip_prefix
 
@@ -250,7 +251,7 @@ def logical_lines(data: bytes, first: int = 1, is_whole: Callable[[str], bool] =
     lines = strip_escapes(unwrap_containers(physical_lines(data, first)))
     if has_decimal_commas(data):
         lines = point_decimals(lines)
-    lines = csv_rows(lines)
+    lines = csv_rows(join_objects(lines))
     hosts = host_names(data)
     launched = strip_launchers(strip_hosts(lines, hosts) if hosts else lines, is_labelled(data))
     return cut_records(join_rich(split_returns(launched)), is_whole)

@@ -126,13 +126,15 @@ class Rows:
 
     @property
     def main_level(self) -> int:
-        """The lowest level of train records that are no bars; never that of timers, nor one that has only few records."""
-        count = Counter[int]()
+        """The lowest level of train records (no bars, no timers) up to which a step is known; few records make no level."""
+        count, stepped = Counter[int](), Counter[int]()
         for shape in self._shapes.values():
             if shape.split == "train" and not shape.from_bar and not shape.guessed and shape.level < TIMERS:
                 count[shape.level] += len(shape.sequence)
+                stepped[shape.level] += len(shape.sequence) * ("step" in shape.columns)
         enough = 0.1 * max(count.values(), default=0)
-        return min((level for level, records in count.items() if records >= enough), default=0)
+        levels = sorted(level for level, records in count.items() if records >= enough)
+        return next((level for level in levels if stepped[level]), min(levels, default=0))
 
     @property
     def has_beside(self) -> bool:

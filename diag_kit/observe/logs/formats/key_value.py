@@ -37,7 +37,7 @@ class KeyValue:
     order: int = 100
 
     def find(self, text: str, line: Line) -> Sequence[Found]:
-        if not _HINT.search(text) or "{" in text[:1] or _ERROR.search(text):
+        if not _HINT.search(text) or text[:1] in ("{", '"') or _ERROR.search(text):
             return ()
         pairs, devices = text_pairs(text)
         _bracketed_steps(text, pairs)
