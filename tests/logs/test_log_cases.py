@@ -1,8 +1,8 @@
 """Each folder of tests/data/logs: raw logs, and what must come out of them.
 
 ``expected.json``: ``rows`` (all rows, in order; columns not named must be missing), or ``rows_at``, ``train_rows``,
-``distinct_steps``, ``ranks``; ``timings`` (as ``rows``); ``facts`` (the newest statement of each), ``not_facts``; ``progress``,
-``progress_last``.
+``distinct_steps``, ``ranks``; ``no_rows``; ``timings`` (as ``rows``); ``facts`` (the newest statement of each), ``not_facts``;
+``progress``, ``progress_last``.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ def test_case(folder: Path) -> None:
         assert len(metrics) == len(expected["rows"])
         for (_, row), want in zip(metrics.iterrows(), expected["rows"], strict=True):
             check_row(row, want)
+    if "no_rows" in expected:
+        assert metrics is None
     if "timings" in expected:
         timings = parsed.tables["timings"]
         assert len(timings) == len(expected["timings"])
@@ -204,7 +206,9 @@ def test_sentences_about_steps_are_no_records(text: str) -> None:
 
 ONE_LINERS = {
     "Epoch [1/5], Step [100/8862], Loss: 2.3456": {"epoch": 1, "step": 100, "loss": 2.3456},
-    "Epoch: [0][ 10/8862]\tTime 0.714 ( 0.720)\tLoss 6.9e+00 (7.0e+00)": {"epoch": 0, "step": 10, "loss": 6.9, "Time": 0.714},
+    "Epoch: [0][ 10/8862]\tTime 0.714 ( 0.720)\tLoss 6.9e+00 (7.0e+00)": {
+        "epoch": 0, "step": 10, "loss": 6.9, "loss_mean": 7.0, "step_time_s": 0.714, "step_time_mean_s": 0.72,
+    },
     "Train Epoch: 0 [2560/60000 (4%)]\tLoss: 0.512": {"epoch": 0, "loss": 0.512},
     "Step 12 | loss:1.2034 lr:2e-05 ": {"step": 12, "loss": 1.2034, "lr": 2e-5},
     "rank 3 | it 40 | loss 2.5 | 1.4 it/s": {"rank": 3, "step": 40, "loss": 2.5, "it_per_s": 1.4},

@@ -10,6 +10,8 @@ from math import gcd
 
 import pandas as pd
 
+from diag_kit.observe.logs.formats import all_formats
+from diag_kit.observe.logs.meaning import UNKNOWN, Meaning
 from diag_kit.observe.logs.reading import Reading
 from diag_kit.observe.logs.stamps import DAY_US, date_times_of_day, date_without_year
 from diag_kit.records import Fact
@@ -64,11 +66,14 @@ def derived_facts(reading: Reading, metrics: pd.DataFrame, midnights: int) -> li
     facts = _totals(reading, metrics)
     facts += _clock(reading, midnights)
     facts += _forms(reading, metrics, files)
+    facts += reading.learned
+    if reading.rows.learned and not reading.forms:
+        facts.append(Fact("log_form", "keys and numbers, learned from the log", f"lines that repeat in {files}"))
     train = metrics[metrics["split"] == "train"]
     every = log_every_steps(train)
     if every:
         facts.append(Fact("log_every_steps", every, f"differences of the steps printed in {files}", "steps"))
-    restarts = _restarts(train)
+    restarts = _restarts(train, max((total for what, total in reading.totals if what == "step of epoch"), default=None))
     if restarts is not None:
         facts.append(Fact("step_restarts_each_epoch", restarts, f"steps against epochs in {files}"))
     return facts
@@ -107,6 +112,9 @@ def _forms(reading: Reading, metrics: pd.DataFrame, files: str) -> list[Fact]:
             facts.append(
                 Fact("rank_filter", "rank 0 only", "the library's own console prints rank 0 (to 0.6.0: rank 0 of each node)")
             )
+        facts += meaning_facts(framework, form)
+    elif by_framework:
+        facts += meaning_facts(by_framework.most_common(1)[0][0])
     if reading.counts:
         level, counts = min(reading.counts, key=lambda key: (key[0], -reading.counts[key]))
         if level < 9 or reading.rows.bars_only:
@@ -114,6 +122,23 @@ def _forms(reading: Reading, metrics: pd.DataFrame, files: str) -> list[Fact]:
     if reading.rank_kinds:
         kind, count = reading.rank_kinds.most_common(1)[0]
         facts.append(Fact("rank_tags", _TAGS.get(kind, kind), f"{count} records in {files}"))
+    return facts
+
+
+def meaning_facts(framework: str, form: str = "") -> list[Fact]:
+    """Where the counter of the log's main form begins, who prints, what its speeds are: as the framework's source says."""
+    fitting = [
+        known for known in all_formats() if known.framework == framework and isinstance(getattr(known, "meaning", None), Meaning)
+    ]
+    if not framework or not fitting:
+        return []
+    meaning: Meaning = getattr(next((known for known in fitting if known.name == form), fitting[0]), "meaning", UNKNOWN)
+    source = f"how {framework} prints ({meaning.source})" if meaning.source else f"how {framework} prints"
+    facts = [Fact("step_starts_at", meaning.starts_at, source)] if meaning.starts_at is not None else []
+    if meaning.printed_by:
+        facts.append(Fact("log_printed_by", meaning.printed_by, source))
+    if meaning.speed:
+        facts.append(Fact("printed_speed", meaning.speed, source))
     return facts
 
 
@@ -166,11 +191,16 @@ def log_every_steps(train: pd.DataFrame) -> int | None:
     return usual if times >= 0.8 * len(distances) else reduce(gcd, distances)
 
 
-def _restarts(train: pd.DataFrame) -> bool | None:
-    """Whether the step counter begins again with each epoch; None when no epoch ended in what was read."""
+def _restarts(train: pd.DataFrame, of_epoch: int | None = None) -> bool | None:
+    """Whether the step counter begins again with each epoch; None when no epoch ended in what was read.
+
+    ``of_epoch``: the total printed behind a step of an epoch: a counter that never passes it in two epochs began again.
+    """
     known = train.dropna(subset=["step", "epoch"])
     if known["epoch"].nunique() < 2 or not (known["epoch"] == known["epoch"].round()).all():
         return None
+    if of_epoch and known["step"].max() <= of_epoch and known.groupby("epoch")["step"].max().gt(of_epoch / 2).sum() > 1:
+        return True
     first = known.groupby("epoch")["step"].agg(["min", "max"]).sort_index()
     return bool((first["min"].iloc[1:].to_numpy() < first["max"].iloc[:-1].to_numpy()).all())
 
@@ -184,6 +214,7 @@ def _totals(reading: Reading, metrics: pd.DataFrame) -> list[Fact]:
             "step of epoch": ("batches_per_epoch", "batches"),
             "step": ("total_steps", "steps"),
             "epoch": ("epochs", ""),
+            "samples": ("train_samples", "samples"),
         }[what]
         if name == "batches_per_epoch" and ("total_steps", total) in stated:
             name, unit = "total_steps", "steps"

@@ -32,7 +32,7 @@ class Found:
 
     ``lr_columns``: the cells whose printed digits make up ``lr_text``. ``step_of``: the total printed behind the step
     ("17/8862"), ``epoch_of``: behind the epoch. ``from_bar``: a progress bar's counter and postfix. ``rank_kind``: what a
-    rank printed inside the record counts.
+    rank printed inside the record counts. ``samples_of``: the total behind a count of samples.
 
     ``level``: 0 for a step's main record; higher for what a framework prints beside it (1 a line without loss, 2 throughput,
     3 timers). Of train records only the lowest level present makes the table ``metrics``, so that a step counts once; the
@@ -53,3 +53,4 @@ class Found:
     level: int = 0
     counts: str = ""
     run_steps: int | None = None
+    samples_of: int | None = None

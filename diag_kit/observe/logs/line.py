@@ -30,6 +30,8 @@ class Line:
     logger: str = ""
     rich: bool = False
     host: str = ""
+    parts: tuple[Line, ...] = ()
+    """The lines that were joined into this one."""
 
     def tag(self, rank: int, kind: RankKind) -> None:
         """Note a rank; a global rank beats a launcher's local one, otherwise the first tag stays."""

@@ -13,6 +13,7 @@ _DICT_TOKEN = re.compile(
     rf"""(?:(?P<open>\{{)|['"]?(?P<number>{NUMBER})['"]?(?=\s{{0,4}}[,}}\]])"""
     rf"""|(?:tensor|array|np\.float\d\d|Decimal)\(\s{{0,4}}['"\[]?(?P<wrapped>{NUMBER})[^()]{{0,80}}\)"""
     rf"""|\[\s{{0,4}}(?P<first>{NUMBER})(?=\s{{0,4}}[,\]])"""
+    rf"""|['"](?P<clock>{DURATION})['"](?=\s{{0,4}}[,}}\]])"""
     r"""|(?P<other>'[^'\n]{0,2000}'|"[^"\n]{0,2000}"|[A-Za-z_][\w.]{0,40}|\())"""
     r"""|(?P<close>\})|(?P<stray>\{)"""
 )
@@ -31,7 +32,7 @@ _TEXT_TOKEN = re.compile(
     r"|(?P<device>(?<![\w])(?:cuda|npu|xpu|hpu):(?P<index>\d{1,3})(?![\w.]))"
     rf"|(?P<number>(?<![\w.])(?<!\d')(?:{NUMBER}))(?:(?P<unit>{_UNIT}|\s(?:{_SPACED_UNIT})(?!\s?[=:]))|(?!\w|\.\d|'\d))(?:\s{{0,3}}/\s{{0,8}}(?P<of>\d[\d,]{{0,14}})(?![\w.]))?"
     r"|(?P<group>\([A-Za-z/%]{1,12}\))"
-    r"|(?P<word>[^\W\d][\w./-]{0,119})"
+    r"|(?P<word>[^\W\d][\w./@-]{0,119})"
     r"|(?P<compare>[=!<>]=)"
     r"|(?P<equals>[=:])"
     r"|(?P<list>\[(?=\s{0,6}[-+]?\d))"
@@ -81,9 +82,9 @@ def dict_pairs(text: str, start: int) -> tuple[list[Pair], int] | None:
             path.append(match["key"] or "")
             if depth > MAX_DEPTH:
                 return None
-        elif group in ("number", "wrapped", "first"):
+        elif group in ("number", "wrapped", "first", "clock"):
             key = "/".join([*path, match["key"]])
-            pairs.append(Pair(key, match[group], match.start(group), match.end(group)))
+            pairs.append(Pair(key, match[group], match.start(group), match.end(group), duration=group == "clock"))
             if len(pairs) > MAX_PAIRS:
                 return None
     return None

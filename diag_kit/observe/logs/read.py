@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from diag_kit.observe.logs.derived import derived_facts, progress_frame, row_times
+from diag_kit.observe.logs.learned import learn_clock, learn_step
 from diag_kit.observe.logs.pieces import Piece, pieces
 from diag_kit.observe.logs.reading import Reading, understand
 from diag_kit.records import CommandResult, Fact, NotUnderstood, Parsed
@@ -53,7 +54,10 @@ def gather(results: tuple[CommandResult, ...], skip: int = 1) -> tuple[list[Piec
 def metrics_frame(reading: Reading) -> tuple[pd.DataFrame, int]:
     """The table ``metrics`` and the midnights counted in its clock."""
     times, midnights = row_times(reading)
-    return _frame(reading, times), midnights
+    frame = _frame(reading, times)
+    reading.learned = learn_step(frame)
+    reading.learned += learn_clock(frame, {piece.file: piece.reference_us for piece in reading.pieces})
+    return frame, midnights
 
 
 def _frame(reading: Reading, times: list[int | None], beside: bool = False) -> pd.DataFrame:

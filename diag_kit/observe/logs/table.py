@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from diag_kit.observe.logs.found import Found
+from diag_kit.observe.logs.guess import MIN_ROWS, step_counter
 from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.numbers import to_float
 
@@ -17,6 +18,10 @@ _INTEGER = ("rank", "step", "micro_step")
 _CHUNK = 20_000
 TIMERS = 3
 """The level of ``Found`` from which a record says nothing of a step but how long its parts took."""
+MAX_SHAPES = 400
+MAX_GUESSED = 100_000
+MAX_LEARNED_SHAPES = 8
+"""A training prints in few ways; a log full of different lines that count is something else."""
 
 
 @dataclass(slots=True)
@@ -26,6 +31,7 @@ class _Shape:
     columns: tuple[str, ...]
     split: str
     from_bar: bool
+    guessed: bool
     level: int
     lr_at: tuple[int, ...]
     texts: list[tuple[str, ...]] = field(default_factory=list)
@@ -39,6 +45,25 @@ class _Shape:
         columns = zip(*self.texts, strict=True)
         self.done.append({name: _floats(texts) for name, texts in zip(self.columns, columns, strict=True)})
         self.texts = []
+
+    def column(self, name: str) -> np.ndarray:
+        """All values of one column."""
+        self.flush()
+        return np.concatenate([chunk[name] for chunk in self.done])
+
+    def is_learned(self) -> bool:
+        """Whether guessed lines behave like records: a column counts up, and another one changes.
+
+        A counter without a telling name (of shards, of layers) needs company that is no whole number, as metrics are.
+        """
+        if len(self.sequence) < MIN_ROWS:
+            return False
+        columns = {name: self.column(name) for name in self.columns}
+        counter = step_counter(columns)
+        if counter is None:
+            return False
+        others = [values for name, values in columns.items() if name != counter.column and len(np.unique(values)) > 1]
+        return any(counter.named or (values != np.floor(values)).any() for values in others)
 
 
 def _floats(texts: tuple[str, ...]) -> np.ndarray:
@@ -55,6 +80,8 @@ class Rows:
     def __init__(self) -> None:
         self._shapes: dict[tuple[object, ...], _Shape] = {}
         self.count = 0
+        self.learned = False
+        self._firm = False
         self.lines: list[int] = []
         self.line_known: list[bool] = []
         self.ranks: list[int] = []
@@ -63,14 +90,21 @@ class Rows:
         self.pieces: list[int] = []
         self.hosts: list[str] = []
 
-    def add(self, found: Found, texts: tuple[str, ...], line: Line, piece: int) -> None:
-        """One record; ``texts`` are the numbers as printed, in the order of ``found.cells``."""
+    def add(self, found: Found, texts: tuple[str, ...], line: Line, piece: int, guessed: bool = False) -> int:
+        """One record; ``texts`` are the numbers as printed, in the order of ``found.cells``. ``guessed``: see ``guess``.
+
+        Returns how many records of its shape there are.
+        """
         columns = tuple([cell.column for cell in found.cells])
-        key = (columns, found.split, found.from_bar, found.level, found.lr_columns)
+        key = (columns, found.split, found.from_bar, found.level, found.lr_columns, guessed)
         shape = self._shapes.get(key)
+        if guessed and (len(shape.sequence) >= MAX_GUESSED if shape else len(self._shapes) >= MAX_SHAPES):
+            return 0
         if shape is None:
             at = tuple(columns.index(name) for name in found.lr_columns if name in columns)
-            shape = self._shapes[key] = _Shape(columns, found.split, found.from_bar, found.level, at)
+            shape = self._shapes[key] = _Shape(columns, found.split, found.from_bar, guessed, found.level, at)
+        if found.split == "train" and not found.from_bar and not guessed and found.level < TIMERS:
+            self._firm = True
         shape.texts.append(texts)
         shape.sequence.append(self.count)
         shape.lr_text.append(texts[shape.lr_at[0]] if len(shape.lr_at) == 1 else "|".join(texts[i] for i in shape.lr_at))
@@ -83,18 +117,19 @@ class Rows:
         self.kinds.append(line.stamp_kind)
         self.pieces.append(piece)
         self.hosts.append(line.host)
+        return len(shape.sequence)
 
     @property
     def bars_only(self) -> bool:
-        """No train record but those that bars carry, and timers."""
-        return not any(s.split == "train" and not s.from_bar and s.level < TIMERS for s in self._shapes.values())
+        """No train record but those that bars carry, guessed ones, and timers."""
+        return not self._firm
 
     @property
     def main_level(self) -> int:
         """The lowest level of train records (no bars, no timers) up to which a step is known; few records make no level."""
         count, stepped = Counter[int](), Counter[int]()
         for shape in self._shapes.values():
-            if shape.split == "train" and not shape.from_bar and shape.level < TIMERS:
+            if shape.split == "train" and not shape.from_bar and not shape.guessed and shape.level < TIMERS:
                 count[shape.level] += len(shape.sequence)
                 stepped[shape.level] += len(shape.sequence) * ("step" in shape.columns)
         enough = 0.1 * max(count.values(), default=0)
@@ -107,6 +142,17 @@ class Rows:
         main = self.main_level
         return any(s.level > main for s in self._shapes.values() if s.split == "train" and not s.from_bar)
 
+    def _kept(self) -> list[_Shape]:
+        """Known records; where there are none, guessed ones that behave like records; where there are none, bars."""
+        shapes = list(self._shapes.values())
+        if not self.bars_only:
+            return [shape for shape in shapes if not shape.from_bar and not shape.guessed]
+        learned = [shape for shape in shapes if shape.guessed and shape.is_learned()]
+        self.learned = 0 < len(learned) <= MAX_LEARNED_SHAPES
+        if self.learned:
+            return [shape for shape in shapes if not shape.from_bar and not shape.guessed] + learned
+        return [shape for shape in shapes if not shape.guessed]
+
     def frame(
         self, t_us: list[int | None], files: list[str], hosts: list[str], numbered: list[bool], beside: bool = False
     ) -> pd.DataFrame:
@@ -115,9 +161,8 @@ class Rows:
 
         ``beside``: instead of the main records those that stand beside them (see ``Found.level``).
         """
-        keep_bars, main = self.bars_only, self.main_level
-        shapes = [s for s in self._shapes.values() if keep_bars or not s.from_bar]
-        shapes = [s for s in shapes if (s.split == "train" and not s.from_bar and s.level > main) == beside]
+        main = self.main_level
+        shapes = [s for s in self._kept() if (s.split == "train" and not s.from_bar and s.level > main) == beside]
         for shape in shapes:
             shape.flush()
         order = np.concatenate([np.array(s.sequence, dtype="int64") for s in shapes]) if shapes else np.array([], "int64")
@@ -150,7 +195,7 @@ class Rows:
                 "lr_text": pd.array([lr_text[i] or None for i in sorter], dtype="str"),
             }
         )
-        return _last_states(frame) if keep_bars and not beside else frame
+        return _last_states(frame) if self.bars_only and not self.learned and not beside else frame
 
 
 def _last_states(bars: pd.DataFrame) -> pd.DataFrame:

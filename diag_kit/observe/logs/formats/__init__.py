@@ -46,3 +46,9 @@ def all_formats() -> tuple[Format, ...]:
         if known is not None:
             found.append(known)
     return tuple(sorted(found, key=lambda known: (known.order, known.name)))
+
+
+@lru_cache(maxsize=1)
+def gated_formats() -> tuple[tuple[str, Format], ...]:
+    """Every format, in order, with a substring without which it finds nothing ("" where it says none): the cheap test."""
+    return tuple((max(getattr(known, "gate", ()) or ("",), key=len), known) for known in all_formats())

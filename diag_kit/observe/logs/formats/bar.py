@@ -28,6 +28,8 @@ class ProgressBar:
 
 def _found(text: str, bar: Bar) -> Found | None:
     words = {word.strip(":[](),").lower() for word in bar.description.split()}
+    if {"class", "images"} <= words:  # a validation of Ultralytics
+        return None
     if not bar.n.is_integer() or words & {"rollout", "loading", "downloading", "tokenizing", "map", "filter", "saving"}:
         return None
     pairs = bar_pairs(text, bar)

@@ -128,6 +128,8 @@ def _several(text: str, pairs: Sequence[Pair]) -> list[list[Pair]]:
 
 
 def _split(text: str, pairs: Sequence[Pair]) -> Split | None:
+    if text.startswith(("Acc@", "Prec@", "acc@")):  # the end of a validation in scripts like the ImageNet example
+        return "val"
     opening = [word.lower() for word in _WORD.findall(text[: pairs[0].end])[:3]]
     if any(word in VAL_WORDS for word in opening) and not any(word.startswith("train") for word in opening):
         return "val"

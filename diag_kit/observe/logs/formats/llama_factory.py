@@ -9,22 +9,22 @@ Source: hiyouga/LLaMA-Factory src/llamafactory/train/callbacks.py.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from diag_kit.observe.logs.found import Found
 from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.names import assemble
-from diag_kit.observe.logs.numbers import DURATION, to_float
+from diag_kit.observe.logs.numbers import to_float
 from diag_kit.observe.logs.pairs import Pair, find_dicts, renamed
 
-_TIME = re.compile(rf'"(?P<key>elapsed|remaining)_time": "(?P<value>{DURATION})"')
 _NAMES = {
     "throughput": "tokens_per_s_since_start",
     "percentage": "progress_percent",
     "total_tokens": "tokens_seen",
     "total_steps": "",
+    "elapsed_time": "elapsed_s",
+    "remaining_time": "remaining_s",
 }
 
 
@@ -43,8 +43,6 @@ def _found(text: str, start: int, end: int, pairs: list[Pair]) -> Found | None:
     if "current_steps" not in keys or "total_steps" not in keys or len(keys) < 3:
         return None
     total = to_float(keys["total_steps"])
-    for match in _TIME.finditer(text, start, end):
-        pairs.append(Pair(f"{match['key']}_s", match["value"], match.start("value"), match.end("value"), duration=True))
     split = "val" if any(key.startswith("eval_") for key in keys) and "loss" not in keys else "train"
     found = assemble(
         "trainer_log", renamed(pairs, _NAMES), start, end, "val" if split == "val" else "train", counts="optimizer steps"
