@@ -52,9 +52,7 @@ class Evidence:
 
     def facts(self, name: str) -> tuple[Sourced, ...]:
         """All statements of that fact, oldest first: two that differ are a finding."""
-        return tuple(
-            Sourced(fact, entry.id) for entry in self._of(Observation) for fact in entry.facts if fact.name == name
-        )
+        return tuple(Sourced(fact, entry.id) for entry in self._of(Observation) for fact in entry.facts if fact.name == name)
 
     def fact(self, name: str) -> Sourced | None:
         """The newest statement of that fact whose value is known."""

@@ -290,9 +290,7 @@ class Investigation:
 
     # -- keeping and showing -------------------------------------------------------------------------------------
 
-    def save(
-        self, path: str | Path, *, title: str = "", reconstructed_from: str = "", redactor: Redactor | None = None
-    ) -> Saved:
+    def save(self, path: str | Path, *, title: str = "", reconstructed_from: str = "", redactor: Redactor | None = None) -> Saved:
         """Save ledger and raw outputs as one redacted ``*.diag.zip``, atomically. The answer says what was replaced.
 
         ``reconstructed_from`` marks the recording as a reconstruction, wherever it is shown; a re-opened one keeps its mark.

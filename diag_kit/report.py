@@ -72,9 +72,7 @@ def _calculation(made: Calculation) -> dict[str, Any]:
         "unit": made.unit,
         "interval": [made.interval.low, made.interval.high] if made.interval else None,
         "level": made.interval.level if made.interval else None,
-        "assumptions": [
-            {"name": a.name, "value": a.value, "unit": a.unit, "source": a.source} for a in made.assumptions
-        ],
+        "assumptions": [{"name": a.name, "value": a.value, "unit": a.unit, "source": a.source} for a in made.assumptions],
         "inputs": list(made.inputs),
         "supersedes": made.supersedes or None,
         "note": made.note,

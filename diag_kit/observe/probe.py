@@ -92,9 +92,7 @@ def from_recording(asked: Probe, recorded: Iterable[Entry], turn: int = 0) -> Ob
     if not same:
         return None
     results = same[min(turn, len(same) - 1)].results
-    return Observation(
-        asked.name, parameters_of(asked), asked.equivalent, results, read_safely(asked, results), asked.cost
-    )
+    return Observation(asked.name, parameters_of(asked), asked.equivalent, results, read_safely(asked, results), asked.cost)
 
 
 def _same(asked: Probe, entry: Observation) -> bool:

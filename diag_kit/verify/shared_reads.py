@@ -81,9 +81,7 @@ def attributed_overlap(
     distinct = {rank: rows["path"].nunique() for rank, rows in opens.groupby("rank")}
     expected = sum(distinct[a] * distinct[b] / files for a, b in combinations(distinct, 2))
     lags = _lags_between_ranks(opens)
-    return _overlap(
-        lags, window_s, ranks, len(opens), opens["path"].nunique(), expected, together_s, slack_s, attributed=True
-    )
+    return _overlap(lags, window_s, ranks, len(opens), opens["path"].nunique(), expected, together_s, slack_s, attributed=True)
 
 
 def unattributed_overlap(
@@ -93,9 +91,7 @@ def unattributed_overlap(
     twice, and ranks that shuffle alike open it at once; what is left are reads again later."""
     lags, reads = _lags_of_later_reads(opens, together_s)
     expected = reads**2 * (1 - 1 / ranks) / (2 * files)
-    return _overlap(
-        lags, window_s, ranks, reads, opens["path"].nunique(), expected, together_s, slack_s, attributed=False
-    )
+    return _overlap(lags, window_s, ranks, reads, opens["path"].nunique(), expected, together_s, slack_s, attributed=False)
 
 
 def _overlap(

@@ -25,9 +25,7 @@ HERE = Path(__file__).resolve().parent
 
 def start(split: str, ranks: int, data: Path, folder: Path, extra: list[str]) -> subprocess.Popen[bytes]:
     """A torchrun in a process group of its own, piped through tee."""
-    line = (
-        'exec torchrun --nproc_per_node="$1" "$2" --data-dir "$3" --split "$4" "${@:6}" 2>&1 | tee "$5" >/dev/null'
-    )
+    line = 'exec torchrun --nproc_per_node="$1" "$2" --data-dir "$3" --split "$4" "${@:6}" 2>&1 | tee "$5" >/dev/null'
     script = folder / "train_gpu.py"  # the recording should name no path of this repository
     shutil.copy(HERE / "train_gpu.py", script)
     words = [str(ranks), str(script), str(data), split, str(folder / "train.log"), *extra]

@@ -82,9 +82,7 @@ def help_text() -> str:
 def main(arguments: list[str]) -> int:
     asked = " ".join(arguments)
     if MODE == "no_driver":
-        say(
-            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the NVIDIA driver"
-        )
+        say("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the NVIDIA driver")
         return 9
     if MODE == "mismatch":
         say("Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 550.54")

@@ -51,12 +51,7 @@ def possible(files, ranks, rate, window_s):
     return math.ceil(1.2 * window_s * rate * ranks / files) + 1
 
 
-CASES = [
-    (files, ranks, caught)
-    for files in (100, 380, 1000, 10_000, 100_000)
-    for ranks in (2, 4, 8)
-    for caught in (1.0, 0.15)
-]
+CASES = [(files, ranks, caught) for files in (100, 380, 1000, 10_000, 100_000) for ranks in (2, 4, 8) for caught in (1.0, 0.15)]
 
 
 @pytest.mark.parametrize("split", ["once", "twice"])
