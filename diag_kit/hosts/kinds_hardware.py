@@ -59,10 +59,12 @@ HARDWARE_PATTERNS: tuple[tuple[str, str, int], ...] = (
 )
 
 _NCCL_LINE = re.compile(r"\bNCCL (?:INFO|WARN|TRACE|version)\b")
+_TRAINING_LINE = re.compile(r"\bloss\b|\d%\||\bit/s\b|s/it\b|\bstep[=: ]+\d|\biteration\s+\d|\bepoch\W{0,3}\d|^Traceback ", re.I)
 
 
 def mostly_nccl(text: str) -> bool:
-    """Whether at least half of the lines are NCCL's: its debug output, not a training log that holds some of it."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    found = sum(bool(_NCCL_LINE.search(line[:2000])) for line in lines)
-    return found >= 1 and found >= 0.5 * len(lines)
+    """Whether at least half of the lines are NCCL's and no other one is a training's: its debug output, not a log with some."""
+    lines = [line[:2000] for line in text.splitlines() if line.strip()]
+    found = [bool(_NCCL_LINE.search(line)) for line in lines]
+    others = (line for line, is_nccl in zip(lines, found, strict=True) if not is_nccl)
+    return any(found) and sum(found) >= 0.5 * len(lines) and not any(_TRAINING_LINE.search(line) for line in others)

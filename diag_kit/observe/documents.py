@@ -1,5 +1,7 @@
 """Pasted text read by the parser of its kind. Probes say which kinds they read in ``reads``; the rest is listed, not dropped.
 
+``also_reads`` names kinds in which a probe finds lines of its own beside the reader of that kind.
+
 Logs of one run, one file for each rank, are read together; several logs that are no such family are read one by one, the one with
 most metric records last, so that it is the one that calculations take.
 """
@@ -24,6 +26,7 @@ def observe_documents(documents: Iterable[Document]) -> tuple[Observation, ...]:
     pieces = [piece for document in documents for piece in _pieces(document)]
     logs = [(name, result) for name, kind, result in pieces if kind == LOG]
     others = [_read(name, kind, (result,)) for name, kind, result in pieces if kind != LOG]
+    others += [seen for _, kind, result in pieces for seen in _read_also(kind, result)]
     ranks = ranks_of_files([name for name, _ in logs])
     if len(logs) > 1 and all(rank is not None for rank in ranks) and len(set(ranks)) == len(ranks):
         return (*others, _read(f"{len(logs)} logs, one for each rank", LOG, tuple(result for _, result in logs)))
@@ -41,6 +44,18 @@ def _pieces(document: Document) -> list[tuple[str, str, CommandResult]]:
     if len(document.parts) <= 1:
         return [(document.name, document.kind, document.as_result())]
     return [(f"{document.name} from line {part.line}", part.kind, document.as_result(part)) for part in document.parts]
+
+
+def _read_also(kind: str, result: CommandResult) -> list[Observation]:
+    """What other probes find among lines that are not their kind (NCCL's in a training log); nothing when they find nothing."""
+    seen = []
+    for probe_name, cls in all_probes().items():
+        if kind in getattr(cls, "also_reads", ()):
+            asked = cls()
+            parsed = read_safely(asked, (result,))
+            if parsed.facts or any(len(table) for table in parsed.tables.values()):
+                seen.append(Observation(probe_name, parameters_of(asked), result.command, (result,), parsed, asked.cost))
+    return seen
 
 
 def _read(name: str, kind: str, results: tuple[CommandResult, ...]) -> Observation:

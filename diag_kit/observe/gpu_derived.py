@@ -58,7 +58,8 @@ def memory_table(series: pd.DataFrame, processes: Sequence[Mapping[str, Any]], l
         last = series.dropna(subset=["gpu", "memory_used_mib"]).drop_duplicates("gpu", keep="last")
         for gpu, used in zip(last["gpu"], last["memory_used_mib"], strict=True):
             held = [process.get("memory_used_mib") for process in processes if process.get("gpu") == gpu]
-            known = None if any(mib is None for mib in held) else float(sum(held))
+            told = [float(mib) for mib in held if mib is not None]
+            known = sum(told) if len(told) == len(held) else None
             left = None if known is None else max(0.0, float(used) - known)
             rows.append(
                 {
@@ -115,10 +116,10 @@ def clock_facts(table: pd.DataFrame) -> list[Fact]:
     least, worst = min(shares, key=lambda pair: pair[0])
     clocks = "GPU {gpu} at {sm_clock_mhz:.0f} of {sm_clock_max_mhz:.0f} MHz"
     slow = [row for share, row in shares if share < LOW_CLOCK]
-    said = [clocks.format(**row) + _in_brackets(row["pstate"], row["reasons"]) for row in slow]
+    said = [clocks.format_map(row) + _in_brackets(row["pstate"], row["reasons"]) for row in slow]
     source = "nvidia-smi while busy"
     return [
-        Fact("gpu_sm_clock_fraction", round(least, 4), f"{source}: {clocks.format(**worst)}"),
+        Fact("gpu_sm_clock_fraction", round(least, 4), f"{source}: {clocks.format_map(worst)}"),
         Fact("gpus_on_low_clocks", len(slow), source + (": " + "; ".join(said) if said else ""), "GPUs"),
     ]
 
