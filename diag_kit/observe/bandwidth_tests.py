@@ -49,7 +49,8 @@ _DEVICE = re.compile(
 _AVERAGE = re.compile(r"^#\s*Avg bus bandwidth\s*:\s*(\S{1,30})")
 _WRONG = re.compile(r"^#\s*Out of bounds values\s*:\s*(\d{1,18})")
 _TITLE = re.compile(
-    r"^(?:(?P<way>Uni|Bi)directional )?P2P=(?P<p2p>Enabled|Disabled) (?P<what>Bandwidth|Latency)\b.{0,40}Matrix \((?P<unit>[\w/]{1,8})\)"
+    r"^(?:(?P<way>Uni|Bi)directional )?P2P=(?P<p2p>Enabled|Disabled) (?P<what>Bandwidth|Latency)\b.{0,40}Matrix "
+    r"\((?P<unit>[\w/]{1,8})\)"
 )
 _MAX_NOT_UNDERSTOOD = 200
 
@@ -73,14 +74,15 @@ class BandwidthTests:
     ``p2pBandwidthLatencyTest`` (CUDA samples).
 
     Tables: ``nccl_tests`` (line test size_bytes count dtype redop root in_place time_us algbw_gb_per_s busbw_gb_per_s wrong;
-    columns by the header of the version: without redop or root before 2.0/2.13, #iters since 2.17; "N/A" is missing),
-    ``nccl_test_devices`` (rank pid host device bus name), ``gpu_pair_bandwidth`` (line measure p2p bidirectional gpu_a gpu_b value
-    unit). The diagonal of a matrix is the GPU's own memory and is no link.
+    columns by the header of the version: some lack redop or root, new ones end in #iters; "N/A" is missing),
+    ``nccl_test_devices`` (rank pid host device bus name), ``gpu_pair_bandwidth`` (line measure p2p bidirectional gpu_a gpu_b
+    value unit). The diagonal of a matrix is the GPU's own memory and is no link.
 
-    Facts: nccl_test, nccl_test_ranks, nccl_test_largest_size_bytes, nccl_test_busbw_gb_per_s and nccl_test_time_us (out of place at
-    that size), nccl_test_best_busbw_gb_per_s, nccl_test_avg_busbw_gb_per_s (as printed: a mean over all sizes, low by small ones),
-    nccl_test_wrong; p2p_min_gb_per_s, p2p_max_gb_per_s (unidirectional, P2P on where both were measured), p2p_slowest_gpu (all its
-    pairs are slower than all pairs without it) and p2p_slowdown (mean of the other pairs over mean of its own).
+    Facts: nccl_test, nccl_test_ranks, nccl_test_largest_size_bytes, nccl_test_busbw_gb_per_s and nccl_test_time_us (out of
+    place at that size), nccl_test_best_busbw_gb_per_s, nccl_test_avg_busbw_gb_per_s (as printed: a mean over all sizes, low by
+    small ones), nccl_test_wrong; p2p_min_gb_per_s, p2p_max_gb_per_s (unidirectional, P2P on where both were measured),
+    p2p_slowest_gpu (all its pairs are slower than all pairs without it) and p2p_slowdown (mean of the other pairs over mean
+    of its own).
     """
 
     name: ClassVar[str] = "bandwidth_tests"
@@ -135,11 +137,15 @@ def _read(seen: _Seen, text: str, where: str) -> None:
             header = _comment(seen, line, words) or header
         elif matrix and words[0] in ("D\\D", "GPU", "CPU") and all(whole(word) is not None for word in words[1:]):
             columns = [int(word) for word in words[1:]]
-        elif matrix and columns and len(words) == len(columns) + 1 and all(number(word) is not None for word in words):
+        elif matrix and columns and len(words) == len(columns) + 1 and _is_matrix_row(words):
             _matrix_row(seen, matrix, columns, words, count)
         elif not (header and _test_row(seen, header, words, test, count)) and not named:
             why = "not a row of a bandwidth test"
             seen.not_understood.append(NotUnderstood(f"{where} line {count}", line[:200], why))
+
+
+def _is_matrix_row(words: Sequence[str]) -> bool:
+    return whole(words[0]) is not None and all(number(word) is not None for word in words[1:])
 
 
 def _comment(seen: _Seen, line: str, words: Sequence[str]) -> list[str] | None:
