@@ -12,7 +12,7 @@ from diag_kit.hosts.protocol import Host
 from diag_kit.observe.network_ports import COUNTER_COLUMNS, PORT_COLUMNS, Ports, is_fault_counter, read_class, read_ports
 from diag_kit.observe.probe import probe
 from diag_kit.observe.raw import frame, part, parts, why_cut_short
-from diag_kit.records import CommandResult, Cost, Fact, NotUnderstood, Parsed
+from diag_kit.records import CommandResult, Cost, Fact, Parsed
 
 SCRIPT = r"""
 show() { value=; [ -r "$1" ] && read -r value < "$1" 2>/dev/null && printf '%s %s\n' "$2" "$value"; }

@@ -47,8 +47,8 @@ class PcieLinks:
     Equivalent: ``grep . /sys/bus/pci/devices/*/{current,max}_link_{speed,width}``; ``lspci -D -vv``.
 
     Table ``pcie_devices``: address class name is_gpu is_network numa_node driver speed_gt_per_s speed_max_gt_per_s width
-    width_max acs_redirect acs_control aer_corrected aer_uncorrected (since boot) parent says. 2.5, 5, 8, 16, 32, 64 GT/s are Gen1 to Gen6.
-    The most of a device is its own: a x16 card in a x8 slot shows 8 of 16. Speed falls while a device is idle.
+    width_max acs_redirect acs_control aer_corrected aer_uncorrected (since boot) parent says. 2.5, 5, 8, 16, 32, 64 GT/s are
+    Gen1 to Gen6. The most of a device is its own: a x16 card in a x8 slot shows 8 of 16. Speed falls while a device is idle.
 
     Facts: pcie_gpus, pcie_gpus_width_reduced, pcie_gpus_speed_low (judge under load), pcie_network_width_reduced,
     pcie_acs_bridges (devices whose ACSCtl redirects requests or completions), pcie_acs_redirect (any; None where no ACSCtl was
