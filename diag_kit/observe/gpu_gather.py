@@ -98,7 +98,7 @@ class Gathered:
             r"^\|[ \t]*(?:GPU instances|GPU instance profiles|Compute instances|Compute instance profiles):", text, re.M
         ):
             self.add(read_mig(text, where))
-        elif re.search(r"NVIDIA-SMI[ \t]+\d|^\|[ \t]+\d+[ \t].*\|.*\|.*\|[ \t]*$", text, re.M):
+        elif re.search(r"NVIDIA-SMI[ \t]+\d|^\|[ \t]+\d+[ \t][^|\n]*\|[^|\n]*\|[^|\n]*\|[ \t]*$", text, re.M):
             self.add(read_table(text, where))
         elif re.search(r"^#[ \t]*(?:Date[ \t]+Time[ \t]+)?gpu[ \t]", text, re.M | re.I):
             self.add(read_monitor(text, where))

@@ -27,7 +27,8 @@ _SECOND = re.compile(
 )
 _MEMORY = re.compile(r"^\s*(?P<used>\d+\s?MiB|N/A|ERR!)\s*/\s*(?P<total>\d+\s?MiB|N/A|ERR!)\s*$")
 _UTIL = re.compile(r"^\s*(\d+\s?%|N/A|ERR!|Unknown Error|\[?N/A\]?)(?:\s|$)")
-_MIG = re.compile(r"^\s*(Enabled\*?|Disabled\*?|N/A)\s*$")
+_BUS_CUT = re.compile(r"^\s*[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]{0,7}$")
+_MIG = re.compile(r"^\s*(Enabled\*?|Disabled\*?|N/A|ERR!)\s*$")
 _INSTANCE = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s*$")
 _SHARE = re.compile(r"^\s*(\d+|N/A)\s+(\d+|N/A|ERR!)\s*$")
 _PROCESS = re.compile(
@@ -100,12 +101,13 @@ class _Reader:
 
     def _first(self, cells: list[str], whole_line: bool) -> bool:
         match, bus = _FIRST.match(cells[0]), _BUS.match(cells[1]) if len(cells) > 1 else None
-        if not match or not bus:
+        cut = not whole_line and len(cells) == 2 and _BUS_CUT.match(cells[1])
+        if not match or not (bus or cut):
             return False
         self.close()
         self.row = Row(whole(match["gpu"]), self.t)
         self.row.text("name", match["name"])
-        self.row.text("bus_id", bus["bus"])
+        self.row.text("bus_id", bus["bus"] if bus else "cut off")
         if len(cells) > 3 or (len(cells) == 3 and whole_line):
             self.row.measure("ecc_uncorrected", cells[2])  # "On" and "Off" are no counts
         return True

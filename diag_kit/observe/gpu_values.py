@@ -195,6 +195,7 @@ _ALSO_NO_VALUE = (
     "function not found",
     "unknown",
     "nan",
+    "cut off",
 )
 
 

@@ -88,10 +88,8 @@ def read_nccl(text: str, where: str = "nccl", *, only_nccl: bool = True) -> Nccl
     """Every line that NCCL wrote; in a training log (``only_nccl`` False) the other lines are none of this parser's business."""
     seen = Nccl()
     for count, line in enumerate(text.splitlines(), start=1):
-        if "NCCL" not in line and "RCCL" not in line:
-            known = not line.strip()
-        else:
-            known = _line(seen, line[:MAX_LINE].rstrip(), count)
+        from_nccl = ("NCCL" in line or "RCCL" in line) and _line(seen, line[:MAX_LINE].rstrip(), count)
+        known = from_nccl or not line.strip()
         seen.lines += known and bool(line.strip())
         if not known and only_nccl and len(seen.not_understood) < MAX_NOT_UNDERSTOOD:
             seen.not_understood.append(NotUnderstood(f"{where} line {count}", line[:200], "not a line of NCCL"))
