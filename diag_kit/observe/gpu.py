@@ -38,7 +38,8 @@ class Gpus:
     the difference of two rows is the time held back. ``gpu_processes`` (pid gpu gpu_uuid gi ci type name memory_used_mib),
     ``gpu_process_samples`` (pmon: t sample gpu pid type util_pct memory_util_pct memory_used_mib name), ``gpu_instances``
     (MIG: gpu gi ci dev memory_used_mib memory_total_mib sm ecc_uncorrected profile profile_id placement uuid),
-    ``gpu_mig_profiles`` (gpu profile profile_id free total memory_gib), ``gpu_links`` (gpu_a gpu_b link), ``gpu_p2p``
+    ``gpu_list`` (gpu name uuid bus_id: in place of ``gpus`` where nothing was measured), ``gpu_mig_profiles``
+    (gpu profile profile_id free total memory_gib), ``gpu_links`` (gpu_a gpu_b link), ``gpu_p2p``
     (gpu_a gpu_b link), ``gpu_nics`` (gpu nic link), ``gpu_affinity`` (gpu cpu_affinity numa_node gpu_numa_id nearest_nics
     nearest_nic_link), ``nvlinks`` (gpu link state gb_per_s), ``nvlink_fields`` (gpu link field value unit), ``gpu_memory``
     (gpu memory_used_mib processes by_processes_mib unexplained_mib), ``gpu_clocks`` (gpu samples busy_samples sm_clock_mhz

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_NOT_UNDERSTOOD = 500
+_IDENTITY = ("gpu", "name", "uuid", "bus_id", "t", "mig", "missing")
 
 
 @dataclass(slots=True)
@@ -147,8 +148,11 @@ class Gathered:
                 process["gpu"] = by_uuid.get(process.get("gpu_uuid"))
 
     def _tables(self, series: pd.DataFrame) -> Mapping[str, pd.DataFrame]:
+        """A list of names (``-L``, pmon) is no sample: it is kept apart from ``gpus``, whose newest table the rules take."""
+        measured = bool(series[[name for name in GPU_COLUMNS if name not in _IDENTITY]].notna().any(axis=None))
         return {
-            "gpus": series,
+            "gpus": series if measured else series.iloc[:0],
+            "gpu_list": series.iloc[:0] if measured else series[[name for name in series if name in _IDENTITY[:4]]],
             "gpu_processes": frame(self.processes, PROCESS_COLUMNS),
             "gpu_process_samples": frame(self.samples, PROCESS_SAMPLE_COLUMNS),
             "gpu_instances": frame(self.instances, INSTANCE_COLUMNS),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from diag_kit.evidence import Evidence
@@ -44,6 +44,17 @@ exit 0
 """
 
 
+_OF_A_SERIES = (
+    "gpus_in_use",
+    "gpu_util_pct",
+    "gpu_power_w",
+    "gpu_power_limit_w",
+    "gpu_power_fraction",
+    "gpu_power_cap_fraction",
+    "gpu_thermal_fraction",
+)
+
+
 @probe
 @dataclass(frozen=True)
 class GpuState:
@@ -53,7 +64,8 @@ class GpuState:
     nvidia-smi mig -lgi; nvidia-smi pmon -c 1``.
 
     Tables and facts as those of ``gpus``; here ``gpu_health``, ``nvlinks``, ``nvlink_fields``, ``gpu_p2p``, ``gpu_nics``,
-    ``gpu_affinity``, ``gpu_instances``, ``gpu_process_samples`` have rows. The ``gpus`` table has one sample: no series.
+    ``gpu_affinity``, ``gpu_instances``, ``gpu_process_samples`` have rows. The one sample is in ``gpu_state`` (columns of
+    ``gpus``) and gives no mean: the series of the probe ``gpus`` says what a run does.
     """
 
     name: ClassVar[str] = "gpu_state"
@@ -75,7 +87,9 @@ class GpuState:
             _add(gathered, result)
             cut = why_cut_short(result)
             gathered.problems.extend([cut] if cut else [])
-        return gathered.parsed()
+        parsed = gathered.parsed()
+        tables = {"gpu_state" if name == "gpus" else name: table for name, table in parsed.tables.items()}
+        return replace(parsed, tables=tables, facts=tuple(fact for fact in parsed.facts if fact.name not in _OF_A_SERIES))
 
 
 def _add(gathered: Gathered, result: CommandResult) -> None:

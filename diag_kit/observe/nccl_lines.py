@@ -41,7 +41,7 @@ MAX_LINE = 4000
 MAX_NOT_UNDERSTOOD = 200
 
 _HEAD = re.compile(
-    r"(?:(?P<host>[^\s:\[\]<>|]{1,255}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) \[(?P<device>-?\d{1,4})\] )?"
+    r"(?P<host>[^\s:\[\]<>|]{1,255}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10}) \[(?P<device>-?\d{1,4})\] "
     r"(?:\[[^\]]{8,40}\] )?(?P<place>[\w./-]{1,120}:\d{1,6} )?NCCL (?P<level>INFO|WARN|TRACE|ABORT) ?(?P<said>.*)$"
 )
 _VERSION = re.compile(r"\b(?:NCCL|RCCL) version:? ?(\d[\w.]{0,20}(?:\+\w{1,10}[\d.]{0,10})?)")

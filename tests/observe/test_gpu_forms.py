@@ -164,6 +164,7 @@ def test_pmon_keeps_one_process_on_two_gpus_apart_and_reads_each_header() -> Non
     samples = [(s["sample"], s["gpu"], s.get("util_pct"), s.get("memory_used_mib")) for s in rows(parsed, "gpu_process_samples")]
     assert samples == [(0, 0, 97, None), (0, 1, 95, None), (1, 0, None, 1000)]
     assert facts(parsed)["gpu_count"] == 2 and parsed.not_understood == ()
+    assert len(parsed.tables["gpus"]) == 0 and [row["gpu"] for row in rows(parsed, "gpu_list")] == [0, 1]  # no sample of a GPU
 
 
 def test_dmon_with_time_traffic_and_a_row_cut_off() -> None:

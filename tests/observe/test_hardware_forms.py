@@ -38,14 +38,14 @@ node7:100:200 [0] NCCL INFO Ring 02 : 0 -> 8 [send] via NET/Socket/0
 node7:101:201 [1] NCCL INFO Channel 00 : 1[43000] -> 2[4a000] via SHM/direct/direct
 node7:100:200 [0] NCCL INFO 16 coll channels, 16 collnet channels, 0 nvls channels, 32 p2p channels, 4 p2p channels per peer
 [2031-01-01 10:00:00] node7:100:200 [0] transport/net_ib.cc:1234 NCCL WARN NET/IB : Got completion from peer with status=12
-node7:100:200 [0] NCCL INFO ncclCommInitRank comm 0x55 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 1b000 commId 0xab - Init COMPLETE
+node7:100:200 [0] NCCL INFO ncclCommInitRank comm 0x55 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 1b000 commId 0xa - Init COMPLETE
 """
 TESTS = """# nccl-tests version 2.17.6
 # Collective test starting: all_gather_perf
 #  Rank  0 Group  0 Pid  14840 on node7 device  0 [0000:1b:00] NVIDIA H100 80GB HBM3
 #  Rank  1 Group  0 Pid  14841 on node7 device  1 [0000:43:00] NVIDIA H100 80GB HBM3
 #                                                              out-of-place                       in-place
-#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong  #iters
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong #iters
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
      1048576        131072     float    none      -1    41.50   25.27   12.63       0    40.10   26.15   13.07       0      20
      2097152        262144     float    none      -1    60.00   34.95   17.48     N/A    59.00   35.55   17.77     N/A      20
@@ -211,8 +211,8 @@ def test_acs_that_may_not_be_seen_is_not_known() -> None:
 def test_sysfs_sentinels_of_devices_without_a_link_are_missing() -> None:
     text = (
         "==diag_kit:sysfs==\n"
-        "address=0000:17:00.0|class=0x030200|numa=-1|speed=2.5 GT/s PCIe|speed_max=32.0 GT/s PCIe|width=16|width_max=16|aer_fatal=0"
-        "|aer_nonfatal=3|driver=nvidia|parent=0000:16:00.0\n"
+        "address=0000:17:00.0|class=0x030200|numa=-1|speed=2.5 GT/s PCIe|speed_max=32.0 GT/s PCIe|width=16|width_max=16"
+        "|aer_fatal=0|aer_nonfatal=3|driver=nvidia|parent=0000:16:00.0\n"
         "address=0000:00:03.0|class=0x020000|speed=Unknown|speed_max=Unknown|width=0|width_max=255\n"
     )
     parsed = read("lspci", text)
