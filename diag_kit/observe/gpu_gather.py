@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_NOT_UNDERSTOOD = 500
-_IDENTITY = ("gpu", "name", "uuid", "bus_id", "t", "mig", "missing")
+_IDENTITY = ("gpu", "name", "uuid", "bus_id", "t", "mig")
 
 
 @dataclass(slots=True)

@@ -92,7 +92,7 @@ class KernelLog:
         lines = 0
         for result in results:
             text, problem = _log_of(result)
-            seen = read_kernel(text, result.command[:80] if not parts(result.text) else "kernel log")
+            seen = read_kernel(text, result.command[:80] if result.command.startswith("cat ") else "kernel log")
             rows.extend(seen.events)
             lines += seen.lines
             not_understood.extend(seen.not_understood)
