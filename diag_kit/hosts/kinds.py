@@ -12,6 +12,8 @@ from diag_kit.hosts.kinds_system import has as _has
 from diag_kit.hosts.outputs import begins
 from diag_kit.hosts.sessions import Cut, cuts, is_tool
 
+from diag_kit.hosts.kinds_hardware import HARDWARE_PATTERNS, mostly_nccl
+
 LOOK_BYTES = 256 * 1024
 """How much of the start of a text is looked at."""
 MAX_PARTS = 500
@@ -60,28 +62,15 @@ _LOG = _has(
 _KINDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("iostat", _is_json_iostat),
     ("iostat", _has(r"^Device:?[ \t]+.*(?:r/s|tps|rkB/s|kB_read/s)")),
-    (
-        "nvidia_smi_csv",
-        _has(r"^(?:#[ \t]*)?[a-z_.]+(?: \[\S+\])?, .*(?:utilization|memory\.|power\.|uuid|index|pid|pcie\.|clocks)"),
-    ),
-    ("nvidia_smi_csv", _has(r"^index, (?:pcie|clocks|temperature|name|fan|ecc|pstate)")),
-    ("nvidia_smi_table", _has(r"\| NVIDIA-SMI [\d.]+|^\|[ \t]+\d+[ \t]+\S.*\| *[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:")),
-    (
-        "nvidia_smi_query",
-        _has(r"^=+[ \t]*NVSMI LOG[ \t]*=+|<nvidia_smi_log>|^GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d[ \t\r]*$"),
-    ),
-    ("nvidia_smi_dmon", _has(r"^#[ \t]*gpu[ \t]+(?:pwr|pid|sm)\b")),
-    ("topo", _has(r"^[ \t]*GPU0[ \t]+(?:GPU1|NIC0|CPU Affinity)|^GPU0[ \t]+X[ \t]")),
+    *((kind, _has(pattern, least)) for kind, pattern, least in HARDWARE_PATTERNS),
+    ("nccl", mostly_nccl),
     ("py_spy", _has(r"^Process \d+: .*|^Thread (?:0x[0-9A-Fa-f]+|\d+) \((?:active|idle)", 2)),
-    ("dmesg", _has(r"NVRM: Xid")),
-    ("dmesg", _has(r"^\[[ \t]*\d+\.\d{6}\] \w", 2)),
     ("top", _has(r"^top - \d|^Mem: \d+K used")),
     ("ps", _has(r"^[ \t]*(?:USER[ \t]+PID|PID[ \t]+(?:PPID|USER|TTY|STAT)|UID[ \t]+PID|F[ \t]+S[ \t]+UID)\b")),
     ("ps", _has(r"^[ \t]*PID\b.*\b(?:COMMAND|CMD|ARGS)[ \t]*$")),
     ("free", _has(r"^[ \t]+total[ \t]+used[ \t]+free[ \t]+shared")),
     ("vmstat", _has(r"^[ \t]*r[ \t]+b[ \t]+swpd[ \t]+free")),
     ("df", _has(r"^Filesystem[ \t]+.*(?:Use%|IUse%|Capacity)")),
-    ("lspci", _has(r"LnkSta:|^[0-9a-f]{2}:[0-9a-f]{2}\.\d (?:3D|VGA|PCI)")),
     ("meminfo", _has(r"^MemTotal:[ \t]+\d+ kB")),
     ("proc_status", _has(r"^(?:Name|Threads|VmRSS|Cpus_allowed_list|voluntary_ctxt_switches):\t", 2)),
     ("profile", _has(r"Self CPU %|^[ \t]*ncalls[ \t]+tottime")),

@@ -1,5 +1,7 @@
 """Pasted text read by the parser of its kind. Probes say which kinds they read in ``reads``; the rest is listed, not dropped.
 
+``also_reads`` names kinds in which a probe finds lines of its own beside the reader of that kind.
+
 Logs of one run (one file for each rank, the files of one attempt, the parts of a rotated log) are read together; several logs
 that are no such family are read one by one, the newest attempt and then the one with most metric records last, so that it is
 the one that calculations take.
@@ -28,6 +30,7 @@ def observe_documents(documents: Iterable[Document]) -> tuple[Observation, ...]:
     pieces = [piece for document in documents for piece in _pieces(document)]
     logs = [(name, result) for name, kind, result in pieces if kind == LOG]
     others = [_read(name, kind, (result,)) for name, kind, result in pieces if kind != LOG]
+    others += [seen for _, kind, result in pieces for seen in _read_also(kind, result)]
     families = families_of_files([name for name, _ in logs])
     read = [(family.attempt, _read(family.label, LOG, tuple(logs[i][1] for i in family.members))) for family in families]
     return (*others, *(seen for _, seen in sorted(read, key=lambda pair: (pair[0], _records(pair[1])))))
@@ -47,6 +50,18 @@ def _pieces(document: Document) -> list[tuple[str, str, CommandResult]]:
 
 def _part_name(document: Document, part: Part) -> str:
     return part.command if part.is_file else f"{document.name} from line {part.line}"
+
+
+def _read_also(kind: str, result: CommandResult) -> list[Observation]:
+    """What other probes find among lines that are not their kind (NCCL's in a training log); nothing when they find nothing."""
+    seen = []
+    for probe_name, cls in all_probes().items():
+        if kind in getattr(cls, "also_reads", ()):
+            asked = cls()
+            parsed = read_safely(asked, (result,))
+            if parsed.facts or any(len(table) for table in parsed.tables.values()):
+                seen.append(Observation(probe_name, parameters_of(asked), result.command, (result,), parsed, asked.cost))
+    return seen
 
 
 def _read(name: str, kind: str, results: tuple[CommandResult, ...]) -> Observation:

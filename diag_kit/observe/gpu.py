@@ -5,57 +5,22 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
-from diag_kit.observe.gpu_details import read_details
-from diag_kit.observe.gpu_links import AFFINITY_COLUMNS, LINK_COLUMNS, Links, read_nvlink, read_topology
-from diag_kit.observe.gpu_monitor import read_monitor
+from diag_kit.observe.gpu_gather import Gathered
+from diag_kit.observe.gpu_links import read_topology
+from diag_kit.observe.gpu_nvlink import read_nvlink
 from diag_kit.observe.gpu_query import read_query
 from diag_kit.observe.gpu_script import SCRIPT
-from diag_kit.observe.gpu_series import series_facts, stopped_answering, summary
-from diag_kit.observe.gpu_table import read_table
-from diag_kit.observe.gpu_trouble import sentence_on_absence, sentence_on_failure
-from diag_kit.observe.gpu_values import GPU_COLUMNS, INSTANCE_COLUMNS, PROCESS_COLUMNS, Seen
+from diag_kit.observe.gpu_series import stopped_answering
+from diag_kit.observe.gpu_trouble import sentence_of_failure, sentence_on_absence, sentence_on_failure
+from diag_kit.observe.gpu_values import Seen
 from diag_kit.observe.probe import probe
-from diag_kit.observe.raw import frame, part, parts, whole, why_cut_short
-from diag_kit.records import CommandResult, Cost, NotUnderstood, Parsed
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-@dataclass(slots=True)
-class _Gathered:
-    """What several answers add up to."""
-
-    gpus: list[dict[str, Any]] = field(default_factory=list)
-    processes: list[dict[str, Any]] = field(default_factory=list)
-    instances: list[dict[str, Any]] = field(default_factory=list)
-    links: Links = field(default_factory=Links)
-    nvlink: dict[int, float] = field(default_factory=dict)
-    listed: int = 0
-    driver: str | None = None
-    cuda: str | None = None
-    headers: int = 0
-    not_understood: list[NotUnderstood] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-    def add(self, seen: Seen) -> None:
-        self.gpus.extend(seen.gpus)
-        self.processes.extend(seen.processes)
-        self.headers += seen.headers
-        self.instances.extend(seen.instances)
-        self.driver, self.cuda = seen.driver or self.driver, seen.cuda or self.cuda
-        self.not_understood.extend(seen.not_understood)
-        self.problems.extend(seen.problems)
-
-    def add_links(self, links: Links) -> None:
-        self.links.pairs.extend(links.pairs)
-        self.links.affinity.extend(links.affinity)
-        self.not_understood.extend(links.not_understood)
+from diag_kit.observe.raw import part, parts, whole, why_cut_short
+from diag_kit.records import CommandResult, Cost, Parsed
 
 
 @probe
@@ -71,12 +36,23 @@ class Gpus:
     the clocks back ("" for nothing, see ``gpu_values.CLOCK_REASONS``; "idle" is no fault). What the driver does not tell
     ("N/A", "[Not Supported]", "ERR!", an implausible number) is missing and ``missing`` says why. ``*_us`` are counters:
     the difference of two rows is the time held back. ``gpu_processes`` (pid gpu gpu_uuid gi ci type name memory_used_mib),
-    ``gpu_instances`` (MIG), ``gpu_links`` (gpu_a gpu_b link), ``gpu_affinity`` (gpu cpu_affinity numa_node).
+    ``gpu_process_samples`` (pmon: t sample gpu pid type util_pct memory_util_pct memory_used_mib name), ``gpu_instances``
+    (MIG: gpu gi ci dev memory_used_mib memory_total_mib sm ecc_uncorrected profile profile_id placement uuid),
+    ``gpu_list`` (gpu name uuid bus_id: in place of ``gpus`` where nothing was measured), ``gpu_mig_profiles``
+    (gpu profile profile_id free total memory_gib), ``gpu_links`` (gpu_a gpu_b link), ``gpu_p2p``
+    (gpu_a gpu_b link), ``gpu_nics`` (gpu nic link), ``gpu_affinity`` (gpu cpu_affinity numa_node gpu_numa_id nearest_nics
+    nearest_nic_link), ``nvlinks`` (gpu link state gb_per_s), ``nvlink_fields`` (gpu link field value unit), ``gpu_memory``
+    (gpu memory_used_mib processes by_processes_mib unexplained_mib), ``gpu_clocks`` (gpu samples busy_samples sm_clock_mhz
+    sm_clock_max_mhz pstate reasons), ``gpu_pcie`` (gpu pcie_gen pcie_gen_max pcie_width pcie_width_max under_load says),
+    ``gpu_health`` (``gpu_health.HEALTH_COLUMNS``), ``gpu_fields`` (gpu field value: what was told and has no column).
 
     Facts: driver_version, cuda_version, gpu_count, gpu_name, gpus_in_use, gpu_util_pct, gpu_power_w, gpu_power_limit_w,
     gpu_power_fraction (means over the GPUs in use), gpu_power_cap_fraction and gpu_thermal_fraction (share of the window
-    held back, worst GPU), nvlink ("present" or "none"), nvlink_gb_per_s (nominal, one direction, all links of one GPU).
-    PCIe traffic is not seen, and the PCIe generation drops at idle: judge it under load.
+    held back, worst GPU), nvlink ("present" or "none"), nvlink_gb_per_s (nominal, one direction, all links of one GPU),
+    nvlink_inactive_links, nvlink_errors, gpu_pair_links, nic_count, p2p_pairs_not_ok, gpu_memory_unexplained_mib (of the GPU
+    where it is most), gpu_sm_clock_fraction and gpus_on_low_clocks (while busy), pcie_reduced_under_load, pcie_low_at_idle (no
+    fault: judge a link under load), gpu_ecc_uncorrected, gpu_remap_pending, gpu_remap_failed, gpu_retire_pending,
+    gpu_recovery_action. The source of each says which GPU.
     """
 
     seconds: float = 10.0
@@ -93,6 +69,11 @@ class Gpus:
         "nvidia_smi_table",
         "nvidia_smi_query",
         "nvidia_smi_dmon",
+        "nvidia_smi_nvlink",
+        "nvidia_smi_list",
+        "nvidia_smi_mig",
+        "nvidia_smi_failed",
+        "nvtop",
         "topo",
     )
 
@@ -107,20 +88,18 @@ class Gpus:
         return (host.run(SCRIPT, str(count), str(step_ms), str(limit), timeout_s=self.budget_s, stop=stop),)
 
     def read(self, results: tuple[CommandResult, ...]) -> Parsed:
-        gathered = _Gathered()
+        gathered = Gathered()
         for result in results:
             pieces = parts(result.text)
             if part(pieces, "list") is not None or part(pieces, "absent") is not None:
                 _add_own(gathered, result, pieces)
             else:
-                _add_pasted(gathered, result.text, result.command)
-                cut = why_cut_short(result)
-                gathered.problems.extend([cut] if cut else [])
+                _add_pasted(gathered, result)
         gathered.problems.extend(stopped_answering(gathered.gpus, gathered.listed))
-        return _parsed(gathered)
+        return gathered.parsed()
 
 
-def _add_own(gathered: _Gathered, result: CommandResult, pieces: Sequence[tuple[str, str]]) -> None:
+def _add_own(gathered: Gathered, result: CommandResult, pieces: Sequence[tuple[str, str]]) -> None:
     absent, listed = part(pieces, "absent"), part(pieces, "list") or ""
     if absent is not None:
         gathered.problems.append(sentence_on_absence(result.host, absent))
@@ -135,7 +114,7 @@ def _add_own(gathered: _Gathered, result: CommandResult, pieces: Sequence[tuple[
         elif name == "topo":
             gathered.add_links(read_topology(text))
         elif name == "nvlink":
-            gathered.nvlink |= read_nvlink(text)
+            gathered.add_nvlinks(read_nvlink(text))
     if not gathered.gpus:
         answer = listed if status != 0 else part(pieces, "query") or ""
         gathered.problems.append(sentence_on_failure(result, answer, status))
@@ -149,46 +128,11 @@ def _without_invalid_fields(seen: Seen) -> Seen:
     return seen
 
 
-def _add_pasted(gathered: _Gathered, text: str, where: str) -> None:
-    if not text.strip():
-        gathered.problems.append("the output of nvidia-smi is empty")
-    elif "<nvidia_smi_log" in text or re.search(r"^GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:\S+\s*$", text, re.M):
-        gathered.add(read_details(text, where))
-    elif re.search(r"NVIDIA-SMI\s+\d|^\|\s+\d+\s.*\|.*\|.*\|\s*$", text, re.M):
-        gathered.add(read_table(text, where))
-    elif re.search(r"^#\s*(Date\s+Time\s+)?gpu\s", text, re.M | re.I):
-        gathered.add(read_monitor(text, where))
-    elif re.search(r"^\W{0,6}(\[4m)?\s*GPU0\s", text, re.M):
-        gathered.add_links(read_topology(text, where))
-    elif re.search(r"^\s*Link \d+: ", text, re.M):
-        gathered.nvlink |= read_nvlink(text)
+def _add_pasted(gathered: Gathered, result: CommandResult) -> None:
+    failed = sentence_of_failure(result.text)
+    if failed:
+        gathered.problems.append(failed)
     else:
-        gathered.add(read_query(text, where))
-
-
-def _parsed(gathered: _Gathered) -> Parsed:
-    seen = (gathered.gpus, gathered.processes, gathered.links.pairs, gathered.links.affinity, gathered.nvlink, gathered.headers)
-    if not any(seen):
-        gathered.problems = gathered.problems or ["no line of nvidia-smi could be read"]
-    series = frame(gathered.gpus, GPU_COLUMNS)
-    by_uuid = {row["uuid"]: row["gpu"] for row in gathered.gpus if row.get("uuid")}
-    for process in gathered.processes:
-        if process.get("gpu") is None:
-            process["gpu"] = by_uuid.get(process.get("gpu_uuid"))
-    tables: dict[str, pd.DataFrame] = {
-        "gpus": series,
-        "gpu_processes": frame(gathered.processes, PROCESS_COLUMNS),
-        "gpu_instances": frame(gathered.instances, INSTANCE_COLUMNS),
-        "gpu_links": frame(gathered.links.pairs, LINK_COLUMNS),
-        "gpu_affinity": frame(gathered.links.affinity, AFFINITY_COLUMNS),
-    }
-    computing = [process for process in gathered.processes if "C" in (process.get("type") or "C")]  # not the display server
-    using = {process["gpu"] for process in computing if process.get("gpu") is not None}
-    facts = series_facts(series, using, gathered)
-    return Parsed(
-        summary=summary(series, facts, gathered.problems),
-        facts=facts,
-        tables={name: table for name, table in tables.items() if len(table) or name in ("gpus", "gpu_processes")},
-        not_understood=tuple(gathered.not_understood),
-        problems=tuple(dict.fromkeys(gathered.problems)),
-    )
+        gathered.add_text(result.text, result.command)
+    cut = why_cut_short(result)
+    gathered.problems.extend([cut] if cut else [])

@@ -17,10 +17,12 @@ class Gathered(Protocol):
     """What else was seen beside the rows."""
 
     links: Links
-    nvlink: dict[int, float]
     listed: int
     driver: str | None
     cuda: str | None
+
+    @property
+    def nvlink(self) -> dict[int, float]: ...
 
 
 def stopped_answering(rows: Sequence[Mapping[str, Any]], listed: int) -> list[str]:
@@ -45,7 +47,6 @@ def series_facts(series: pd.DataFrame, using: Set[int], gathered: Gathered) -> t
     over = f"nvidia-smi, mean over {who}, {samples} samples"
     power = (busy["power_w"] / busy["power_limit_w"]).mean() if len(busy) else None
     names = list(dict.fromkeys(series["name"].dropna()))
-    nominal = sorted(set(gathered.nvlink.values()))
     values: list[tuple[str, Value, str, str]] = [
         ("driver_version", gathered.driver, "nvidia-smi", ""),
         ("cuda_version", gathered.cuda, "nvidia-smi", ""),
@@ -59,7 +60,6 @@ def series_facts(series: pd.DataFrame, using: Set[int], gathered: Gathered) -> t
         ("gpu_power_cap_fraction", _held_back(series, ("power_cap_us",)), "nvidia-smi counters, worst GPU", ""),
         ("gpu_thermal_fraction", _held_back(series, ("sw_thermal_us", "hw_thermal_us")), "nvidia-smi counters, worst GPU", ""),
         ("nvlink", gathered.links.nvlink or ("present" if gathered.nvlink else None), "nvidia-smi topo -m", ""),
-        ("nvlink_gb_per_s", round(nominal[0], 3) if nominal else None, "nvidia-smi nvlink -s (nominal, one direction)", "GB/s"),
     ]
     return tuple(Fact(name, value, source, unit) for name, value, source, unit in values if value is not None)
 

@@ -16,6 +16,10 @@ _OTHER_TOOLS = {
     "neuron-ls": "AWS Neuron",
     "npu-smi": "Ascend",
 }
+_REFUSAL = re.compile(
+    r"NVIDIA-SMI has failed because|Failed to initialize NVML|Unable to determine the device handle|NVIDIA-SMI couldn't find"
+    r"|No devices were found|Failed to properly shut down NVML"
+)
 _FAILURES = (
     (
         r"couldn't communicate with the NVIDIA driver|NVIDIA driver is not loaded",
@@ -62,3 +66,12 @@ def sentence_on_failure(result: CommandResult, answer: str, status: int | None) 
         return f"nvidia-smi on {result.host} was stopped before it answered"
     said = f": it says {show(answer)!r}" if answer.strip() else " and says nothing"
     return f"nvidia-smi on {result.host} gave no row{said}"
+
+
+def sentence_of_failure(text: str) -> str | None:
+    """A pasted text that is nothing but nvidia-smi's refusal, in words; None for any other text."""
+    lines = [line for line in text[:4000].splitlines() if line.strip()]
+    if not lines or len(lines) > 6 or not _REFUSAL.match(lines[0].strip()):
+        return None
+    found = next((sentence for pattern, sentence in _FAILURES if re.search(pattern, text[:4000], re.I)), None)
+    return f"nvidia-smi {found}" if found else f"nvidia-smi gave no row: it says {show(text)!r}"

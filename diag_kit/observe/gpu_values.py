@@ -31,6 +31,10 @@ GPU_COLUMNS = {
     "pstate": "str",
     "memory_util_pct": "float64",
     "memory_temperature_c": "float64",
+    "memory_clock_mhz": "float64",
+    "memory_reserved_mib": "float64",
+    "pcie_rx_mb_per_s": "float64",
+    "pcie_tx_mb_per_s": "float64",
     "ecc_uncorrected": "Int64",
     "power_cap_us": "Int64",
     "sw_thermal_us": "Int64",
@@ -52,6 +56,17 @@ PROCESS_COLUMNS = {
     "name": "str",
     "memory_used_mib": "float64",
 }
+PROCESS_SAMPLE_COLUMNS = {
+    "t": "time",
+    "sample": "Int64",
+    "gpu": "Int64",
+    "pid": "Int64",
+    "type": "str",
+    "util_pct": "float64",
+    "memory_util_pct": "float64",
+    "memory_used_mib": "float64",
+    "name": "str",
+}
 INSTANCE_COLUMNS = {
     "gpu": "Int64",
     "gi": "Int64",
@@ -60,7 +75,21 @@ INSTANCE_COLUMNS = {
     "memory_used_mib": "float64",
     "memory_total_mib": "float64",
     "sm": "Int64",
+    "ecc_uncorrected": "Int64",
+    "profile": "str",
+    "profile_id": "Int64",
+    "placement": "str",
+    "uuid": "str",
 }
+PROFILE_COLUMNS = {
+    "gpu": "Int64",
+    "profile": "str",
+    "profile_id": "Int64",
+    "free": "Int64",
+    "total": "Int64",
+    "memory_gib": "float64",
+}
+FIELD_COLUMNS = {"gpu": "Int64", "field": "str", "value": "str"}
 CLOCK_REASONS: Mapping[int, tuple[str, str]] = {
     0x001: ("idle", "nothing runs: no fault"),
     0x002: ("applications_clocks", "limited by the applications clocks that somebody set"),
@@ -92,8 +121,12 @@ _PLAUSIBLE = {
     "pcie_width": (1, 64),
     "pcie_width_max": (1, 64),
     "ecc_uncorrected": (0, 2**53),
+    "memory_clock_mhz": (0, 1e5),
+    "memory_reserved_mib": (0, 1e8),
+    "pcie_rx_mb_per_s": (0, 1e6),
+    "pcie_tx_mb_per_s": (0, 1e6),
 }
-_UNIT = re.compile(r"\s*(%|[KMGT]i?B|B|mW|W|MHz|°?C|us|x|GB/s)$")
+_UNIT = re.compile(r"\s*(%|[KMGT]i?B|B|mW|W|MHz|°?C|us|x|[KMG]B/s)$")
 
 
 @dataclass(slots=True)
@@ -103,6 +136,12 @@ class Seen:
     gpus: list[dict[str, Any]] = field(default_factory=list)
     processes: list[dict[str, Any]] = field(default_factory=list)
     instances: list[dict[str, Any]] = field(default_factory=list)
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    profiles: list[dict[str, Any]] = field(default_factory=list)
+    health: list[dict[str, Any]] = field(default_factory=list)
+    fields: list[dict[str, Any]] = field(default_factory=list)
+    processes_listed: bool = False
+    """A list of processes was there, even an empty one: only then is memory without a process a finding."""
     driver: str | None = None
     cuda: str | None = None
     headers: int = 0  # a header without rows is an answer too: no process, no sample yet
@@ -148,11 +187,36 @@ class Row:
         return {**self.values, "missing": "; ".join(f"{name}: {why}" for name, why in missing.items()) or None}
 
 
+_ALSO_NO_VALUE = (
+    "gpu is lost",
+    "insufficient permissions",
+    "not available",
+    "not active",
+    "function not found",
+    "unknown",
+    "nan",
+    "cut off",
+)
+
+
 def no_value(printed: str) -> bool:
     """N/A, [N/A], [Not Supported], ERR!, [Unknown Error], - and the like."""
     text = printed.strip()
     words = ("n/a", "err!", "-", "", "unknown error", "not supported", "none", "requested functionality has been deprecated")
-    return text.startswith("[") or text.lower() in words
+    return text.startswith("[") or text.lower() in words or text.lower() in _ALSO_NO_VALUE
+
+
+def number_of(printed: str) -> float | None:
+    """A printed amount without its unit; None when it is none."""
+    return number(_UNIT.sub("", printed.strip()))
+
+
+def yes_or_no(printed: str) -> bool | None:
+    """Yes, Active, Enabled, Pending, 1 and their contraries; None for anything else ("N/A", "")."""
+    word = printed.strip().lower()
+    if word in ("yes", "active", "enabled", "true", "1", "on"):
+        return True
+    return False if word in ("no", "not active", "disabled", "false", "0", "off", "inactive") else None
 
 
 def reason_of(printed: str) -> str:
@@ -165,6 +229,8 @@ def reasons_from_bits(printed: str) -> str | None:
     if not re.fullmatch(r"0[xX][0-9A-Fa-f]{1,16}|\d{1,19}", text):
         return None
     bits = int(text, 16) if text[:2].lower() == "0x" else int(text)
+    if bits in (2**32 - 1, 2**64 - 1):  # all bits at once: the driver's way to say that it does not know
+        return None
     words = [word for bit, (word, _) in CLOCK_REASONS.items() if bits & bit]
     other = bits & ~sum(CLOCK_REASONS)
     return join_reasons([*words, *([f"bit_{other:#x}"] if other else [])])

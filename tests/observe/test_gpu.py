@@ -68,6 +68,8 @@ def test_text_and_xml_of_the_same_gpus_agree() -> None:
     text, xml = (rows(read((DATA / name / "raw.txt").read_bytes())) for name in ("driver_580_q", "driver_580_q_xml"))
     for left, right in zip(text, xml, strict=True):
         assert left.pop("power_w") == pytest.approx(right.pop("power_w"), abs=1)
+        for way in ("pcie_rx_mb_per_s", "pcie_tx_mb_per_s"):
+            assert left.pop(way) == pytest.approx(right.pop(way), abs=2)
         assert {**left, "t": None} == {**right, "t": None}
 
 
@@ -201,8 +203,22 @@ def test_pcie_topology_has_no_nvlink_and_one_gpu_has_no_answer() -> None:
     assert links.nvlink == "none"
     assert links.pairs == [{"gpu_a": 0, "gpu_b": 1, "link": "SYS"}]
     assert links.affinity == [
-        {"gpu": 0, "cpu_affinity": "0-31", "numa_node": "0"},
-        {"gpu": 1, "cpu_affinity": "32-63", "numa_node": "1"},
+        {
+            "gpu": 0,
+            "cpu_affinity": "0-31",
+            "numa_node": "0",
+            "gpu_numa_id": None,
+            "nearest_nics": "NIC0",
+            "nearest_nic_link": "PIX",
+        },
+        {
+            "gpu": 1,
+            "cpu_affinity": "32-63",
+            "numa_node": "1",
+            "gpu_numa_id": None,
+            "nearest_nics": "NIC0",
+            "nearest_nic_link": "NODE",
+        },
     ]
     assert read_topology("\tGPU0\tCPU Affinity\nGPU0\t X \t0-7\n").nvlink is None
 
