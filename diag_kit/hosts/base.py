@@ -11,6 +11,7 @@ from diag_kit.errors import CommandFailed
 from diag_kit.hosts.agent import AgentShell
 from diag_kit.hosts.agent_program import AGENT_HELLO
 from diag_kit.hosts.outcomes import ConnectionLost, HostCost, NoMoreSessions
+from diag_kit.hosts.packed import unpacked
 from diag_kit.hosts.protocol import DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_S, render
 from diag_kit.hosts.runner import request
 from diag_kit.hosts.shell import Outcome, Shell, Stream, StreamEnded
@@ -127,6 +128,8 @@ class ShellHost:
             if outcome.how == "lost" and not outcome.begun and was_idle and tries_left and not self._closed:
                 self._drop_idle()
                 continue
+            outcome.stdout, more = unpacked(script, outcome.stdout, max_bytes)
+            outcome.truncated |= more
             return self._result(command, started, outcome)
 
     def _result(self, command: str, started: datetime, outcome: Outcome) -> CommandResult:
