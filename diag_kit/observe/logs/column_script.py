@@ -1,7 +1,7 @@
 """The scripts that pick the wanted numbers out of a log where it lies, and what is handed to them.
 
-Each physical line of the log becomes one line of output, in order: ``A1,2,3`` for the wanted numbers of a line that fits the
-first shape (B for the second, ...), ``:TEXT`` for any other. A number that is the same as in the row before of that shape is left
+Each physical line of the log becomes one line of output, in order: ``A1 2 3`` (with tabs) for the wanted numbers of a line
+that fits the first shape (B for the second, ...), ``:TEXT`` for any other. A number that is the same as in the row before of that shape is left
 empty. So line numbers need not be sent, and nothing is lost. By awk (mawk is quickest, gawk and busybox do as well) or by Python.
 """
 
@@ -18,17 +18,20 @@ _WINDOW = 40
 
 SAMPLE_SCRIPT = (
     CHECK
+    + PACK
     + r"""
 part=$1; file=$2
 check "$file" 0 || exit 0
 size=$(($(wc -c < "$file"))) || exit 0
 mtime=$(stat -L -c %Y "$file" 2>/dev/null || stat -L -f %m "$file" 2>/dev/null || echo 0)
+{
 printf '==diag_kit:sample file=0 size=%s mtime=%s now=%s zone=%s==\n' "$size" "$mtime" "$(date +%s)" "$(date +%z)"
 printf '==diag_kit:part file=0 offset=0==\n'; head -c "$part" "$file"; echo
 if [ "$size" -gt "$((4 * part))" ]; then
   printf '==diag_kit:part file=0 offset=%s==\n' "$((size / 2))"; tail -c "+$((size / 2))" "$file" | head -c "$part"; echo
 fi
 if [ "$size" -gt "$part" ]; then printf '==diag_kit:part file=0 offset=1==\n'; tail -c "$part" "$file"; echo; fi
+} | pack
 """
 )
 
@@ -50,7 +53,7 @@ def several(rows):
     for row in rows:
         for letter, a, b in spans:
             if row[a]:
-                lines.append(letter + b",".join([b"" if i in delta and row[i] == last[i] else row[i] for i in range(a, b)]))
+                lines.append(letter + b"\t".join([b"" if i in delta and row[i] == last[i] else row[i] for i in range(a, b)]))
                 last[a:b] = row[a:b]
                 break
         else:
@@ -64,7 +67,7 @@ def one(rows):
         columns[i] = [b"" if now == was else now for now, was in zip(column, before)]
         last[i] = column[-1]
     fits = [row[0] for row in rows]
-    texts = map(b",".join, zip(*columns[:at]))
+    texts = map(b"\t".join, zip(*columns[:at]))
     return [b"A" + text if fit else b":" + raw for fit, text, raw in zip(fits, texts, columns[at])]
 rest = b""
 while True:
@@ -168,8 +171,8 @@ def _rule(shape: Shape, columns: Sequence[str], letter: str, widths: Sequence[st
                 steps.append(f'if ({name} == p{name}) {name} = ""; else p{name} = {name}')
             row.append(value)
         place = place + width + len(shape.literals[number + 1]) if place and width else None
-    joined = ' "," '.join(row)
-    return f"/^{_regex(shape, widths)}$/ {{ {'; '.join(steps)}; print \"{letter}\" {joined}; next }}"
+    joined = ' "\\t" '.join(row)
+    return f'/^{_regex(shape, widths)}$/ {{ {"; ".join(steps)}; print "{letter}" {joined}; next }}'
 
 
 def repeats(hole: Hole) -> bool:

@@ -103,7 +103,7 @@ def _picked(text: bytes, shape: Shape, columns: Sequence[str], lines: np.ndarray
     table = csv.read_csv(
         io.BytesIO(text),
         read_options=csv.ReadOptions(column_names=names, use_threads=False, block_size=8 * 2**20),
-        parse_options=csv.ParseOptions(delimiter=",", quote_char=False),
+        parse_options=csv.ParseOptions(delimiter="\t", quote_char=False),
         convert_options=csv.ConvertOptions(
             column_types={name: as_text.get(name, pa.float64()) for name in names},
             null_values=[""],
@@ -129,7 +129,7 @@ def _picked(text: bytes, shape: Shape, columns: Sequence[str], lines: np.ndarray
                 continue
             numbers = np.array([float(kind) for kind in kinds], dtype="float64")[codes]
             texts.update({column: np.array(kinds, dtype=object)[codes] for column in hole.columns})
-        values.update({column: numbers for column in hole.columns})
+        values.update(dict.fromkeys(hole.columns, numbers))
     return Picked(shape, lines, values, stamps, _lr_text(shape, texts, len(lines)))
 
 
@@ -164,7 +164,9 @@ def frame_of(whole: Whole, columns: Sequence[str], file: str, host: str, referen
     times[order], midnights = dated(every[1][order], every[2][order], reference_us)
     frames = []
     if reading.rows.count:
-        few = reading.rows.frame([int(us) if us != _NO_TIME else None for us in times[: reading.rows.count]], [file], [host], [True])
+        few = reading.rows.frame(
+            [int(us) if us != _NO_TIME else None for us in times[: reading.rows.count]], [file], [host], [True]
+        )
         frames.append(few)
     at = reading.rows.count
     file_rank = ranks_of_files([file])[0]
@@ -243,6 +245,14 @@ def _joined(frames: Sequence[pd.DataFrame], columns: Sequence[str], whole: Whole
     return joined[[*(name for name in wanted if name in joined.columns), "lr_text"]]
 
 
+def printed_columns(whole: Whole) -> list[str]:
+    """Every column that the log's records have, whether it was asked for or not."""
+    assert whole.reading is not None
+    names = [name for shape in whole.reading.rows._shapes.values() for name in shape.columns]
+    names += [cell.column for each in whole.picked for cell in each.shape.found.cells]
+    return list(dict.fromkeys(names))
+
+
 def counted(whole: Whole, file: str) -> Reading:
     """The reading of the rest, with the picked rows in its counts, so that facts are derived from both."""
     reading = whole.reading
@@ -254,11 +264,17 @@ def counted(whole: Whole, file: str) -> Reading:
         if kind:
             reading.rank_kinds[kind] += size
         reading.rows.kinds.extend([line.stamp_kind] * size)
-        where = f"{file} line {int(each.lines[0])}"
         if found.step_of:
             beside = any(cell.column == "epoch" for cell in found.cells)
-            reading.totals.setdefault(("step of epoch" if beside else "step", found.step_of), where)
+            _earliest(reading, ("step of epoch" if beside else "step", found.step_of), file, int(each.lines[0]))
         if found.epoch_of:
-            reading.totals.setdefault(("epoch", found.epoch_of), where)
+            _earliest(reading, ("epoch", found.epoch_of), file, int(each.lines[0]))
     reading.lines += whole.picked_rows
     return reading
+
+
+def _earliest(reading: Reading, total: tuple[str, int], file: str, line: int) -> None:
+    """Where a total was printed first."""
+    there = reading.totals.get(total, "").rpartition(" ")[2]
+    if not there.isdigit() or int(there) > line:
+        reading.totals[total] = f"{file} line {line}"

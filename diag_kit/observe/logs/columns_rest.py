@@ -34,8 +34,8 @@ class Rest:
 
 
 def thinned(lines: Sequence[bytes], shapes: Sequence[Shape], columns: Sequence[str]) -> Rest:
-    """See the module. Lines of a rich console hang together: then all are kept."""
-    if any(line[:1] in b"[ " and _RICH_HEAD.match(line[:120].decode("utf-8", "replace")) for line in lines if line):
+    """See the module. Where no shape was learned, and for lines of a rich console, lines may hang together: all are kept."""
+    if not shapes or any(line[:1] in b"[ " and _RICH_HEAD.match(line[:120].decode("utf-8", "replace")) for line in lines if line):
         return Rest(list(range(len(lines))), list(lines))
     glued = [_Glued(shape, columns) for shape in shapes]
     silent: dict[bytes, bool] = {}
@@ -94,7 +94,7 @@ class _Glued:
         proved = self._proved.get(form)
         if proved is None and len(self._proved) < MAX_FORMS:
             proved = self._proved[form] = _is_sum(_alone(line), _alone(head), _alone(line[at:]))
-        return (head, b",".join(match.groups())) if proved else None
+        return (head, b"\t".join(match.groups())) if proved else None
 
 
 def _is_sum(both: Reading, head: Reading, record: Reading) -> bool:

@@ -6,6 +6,7 @@ what the holes say: then shipping the holes is as good as shipping the line. Wha
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -51,7 +52,7 @@ class Hole:
     @property
     def pattern(self) -> str:
         """A regular expression that Python and every awk read alike: no braces, no classes by name."""
-        return self.kind if self.kind not in _KIND_CLASS else _KIND_CLASS[self.kind]
+        return _KIND_CLASS.get(self.kind, self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +202,7 @@ def shape_of(text: str) -> Shape | None:
     if front is None or None in made:
         return None
     ordered = sorted([*front, *(hole for hole in made if hole)], key=lambda hole: hole.start)
-    if any(a.end >= b.start for a, b in zip(ordered, ordered[1:], strict=False)):
+    if any(a.end >= b.start for a, b in itertools.pairwise(ordered)):
         return None
     for candidate in _with_rank_hole(text, offset, line, ordered):
         shape = Shape(text, tuple(candidate), found, framework, line)
@@ -251,7 +252,7 @@ def _with_rank_hole(text: str, offset: int, line: Line, holes: list[Hole]) -> It
         if int(match[0]) == line.rank and not any(h.start < match.end() and match.start() < h.end for h in holes):
             rank = Hole((RANK_COLUMN,), match.start(), match.end(), "int")
             merged = sorted([*holes, rank], key=lambda hole: hole.start)
-            if all(a.end < b.start for a, b in zip(merged, merged[1:], strict=False)):
+            if all(a.end < b.start for a, b in itertools.pairwise(merged)):
                 yield merged
 
 

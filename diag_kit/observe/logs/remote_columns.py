@@ -13,7 +13,7 @@ import pandas as pd
 from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
 from diag_kit.observe.logs.column_script import COLUMNS_SCRIPT, SAMPLE_SCRIPT, awk_program, can_be_cut, python_arguments
-from diag_kit.observe.logs.columns_read import Whole, counted, frame_of, read_columns
+from diag_kit.observe.logs.columns_read import Whole, counted, frame_of, printed_columns, read_columns
 from diag_kit.observe.logs.derived import derived_facts, progress_frame
 from diag_kit.observe.logs.line_shape import Shape, learn
 from diag_kit.observe.logs.pieces import Part, _zone_us, asked_files, log_paths, parts, problem_sentence
@@ -98,7 +98,9 @@ class LogColumns:
 
 def _parsed(whole: Whole, metrics: pd.DataFrame, midnights: int, file: str, problems: Sequence[str]) -> Parsed:
     reading = counted(whole, file)
-    facts = derived_facts(reading, metrics, midnights)
+    missing = [name for name in printed_columns(whole) if name not in metrics.columns]
+    named = metrics.assign(**dict.fromkeys(missing, float("nan")))  # which columns there are says which release printed them
+    facts = derived_facts(reading, named, midnights)
     return Parsed(
         summary=summarise(reading, metrics, facts),
         facts=tuple(facts),
