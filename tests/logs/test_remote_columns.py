@@ -17,7 +17,8 @@ from diag_kit.hosts.base import ShellHost
 from diag_kit.hosts.connection import connect
 from diag_kit.hosts.local import local
 from diag_kit.observe.logs.column_script import awk_program
-from diag_kit.observe.logs.line_shape import learn, shape_of
+from diag_kit.observe.logs.learn_shapes import learn
+from diag_kit.observe.logs.line_shape import shape_of
 from diag_kit.observe.logs.metrics import LogMetrics
 from diag_kit.observe.logs.remote_columns import LogColumns
 from diag_kit.records import Parsed

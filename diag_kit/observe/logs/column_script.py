@@ -1,8 +1,9 @@
 """The scripts that pick the wanted numbers out of a log where it lies, and what is handed to them.
 
 Each physical line of the log becomes one line of output, in order: ``A1 2 3`` (with tabs) for the wanted numbers of a line
-that fits the first shape (B for the second, ...), ``:TEXT`` for any other. A number that is the same as in the row before of that shape is left
-empty. So line numbers need not be sent, and nothing is lost. By awk (mawk is quickest, gawk and busybox do as well) or by Python.
+that fits the first shape (B for the second, ...), ``:TEXT`` for any other. A clock or counter that is the same as in the row
+before of that shape is left empty. So line numbers need not be sent, and nothing is lost. By awk (mawk is quickest, gawk and
+busybox do as well) or by Python.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From the numbers that a host picked out of a log back to the rows of the table ``metrics``: column by column, in no loop over rows.
+"""From the numbers that a host picked out of a log to the rows of the table ``metrics``: by columns, with no loop over rows.
 
 What the host shipped as text goes through the full parser; both are put in the order of the file and dated together.
 """

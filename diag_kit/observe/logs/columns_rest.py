@@ -1,8 +1,8 @@
 """The lines that fitted no shape, made fewer before the full parser reads them: what says nothing is read once per form.
 
-Two lines are of one form when they differ in digits only. A form without a record or a progress bar has none in any of its lines; a
-record that stands behind a bar on one physical line is the bar and the record. Both are tried with the full parser on the
-first line of each form, and only what is the same there is taken.
+Two lines are of one form when they differ in digits only. A form without a record or a progress bar has none in any of its
+lines; a record that stands behind a bar on one physical line is the bar and the record. Both are tried with the full parser
+on the first line of each form, and only what is the same there is taken.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _HANGS_TOGETHER = re.compile(rb"[{2]")  # container records may go on in the nex
 
 @dataclass(slots=True)
 class Rest:
-    """What is left for the full parser: places among the lines, and texts. ``rows``: per shape, places and numbers of records that
-    stood behind a bar."""
+    """What is left for the full parser: places among the lines, and texts. ``rows``: per shape, places and numbers of records
+    that stood behind a bar."""
 
     places: list[int] = field(default_factory=list)
     texts: list[bytes] = field(default_factory=list)
@@ -101,7 +101,7 @@ def _is_sum(both: Reading, head: Reading, record: Reading) -> bool:
     """Whether a line says what its two parts say."""
     if head.rows.count or record.bars or both.missed_count or head.missed_count:
         return False
-    return _rows(both) == _rows(record) and _bars(both) == _bars(head)
+    return bool(_rows(both) == _rows(record) and _bars(both) == _bars(head))
 
 
 def _rows(reading: Reading) -> Any:

@@ -15,7 +15,8 @@ from diag_kit.hosts.protocol import Host
 from diag_kit.observe.logs.column_script import COLUMNS_SCRIPT, SAMPLE_SCRIPT, awk_program, can_be_cut, python_arguments
 from diag_kit.observe.logs.columns_read import Whole, counted, frame_of, printed_columns, read_columns
 from diag_kit.observe.logs.derived import derived_facts, progress_frame
-from diag_kit.observe.logs.line_shape import Shape, learn
+from diag_kit.observe.logs.learn_shapes import learn
+from diag_kit.observe.logs.line_shape import Shape
 from diag_kit.observe.logs.pieces import Part, _zone_us, asked_files, log_paths, parts, problem_sentence
 from diag_kit.observe.logs.read import not_understood, summarise, tables_of
 from diag_kit.observe.logs.stamps import microseconds
@@ -33,9 +34,9 @@ class LogColumns:
 
     Equivalent: ``awk -F"[:,}]" '/loss/ {print $2, $5}' LOG | zstd``. Two steps: three samples of the log teach the kit what its
     metric lines look like; then awk or Python on the host ships the wanted numbers of such lines and every other line as it is,
-    compressed. The rows are those of ``log_metrics`` with fewer columns. ``columns``: besides rank, t, epoch, step, micro_step, split,
-    line, file, lr, loss (where it is named). ``max_mib``: of a larger log the last so many. ``processes``: how many parts
-    of the log are looked through at the same time; each takes one core of the host at the lowest priority.
+    compressed. The rows are those of ``log_metrics`` with fewer columns. ``columns``: besides rank, t, epoch, step, micro_step,
+    split, line, file, lr; loss stays empty unless it is named. ``max_mib``: of a larger log the last so many. ``processes``:
+    how many parts of the log are looked through at the same time; each takes one core of the host at the lowest priority.
 
     Tables and facts as in ``log_metrics``.
     """
