@@ -18,6 +18,7 @@ LAYERS = (
     ("calculate",),
     ("hypothesize",),
     ("verify",),
+    ("disturbance",),
     ("investigation", "sweep"),
     ("show",),
     ("postmortem",),
