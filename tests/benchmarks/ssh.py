@@ -50,7 +50,9 @@ def write_log(path: Path, size: int) -> tuple[int, int]:
                     lines.append(f"\rEpoch 0:  {step % 100:2d}%|##        | {step % 4000}/4000 [02:46<19:26,  3.00it/s]")
                 pairs = ", ".join(f"'{name}_{i}': {5 * seed.random():.4f}" for i in range(3) for name in SCALE)
                 rest = f"'epoch': {step // 4000}, 'lr': {2.4e-05 * min(1, (step + 1) / 500):.6g}, 'global_step': {step}"
-                lines.append(f"{tag}[speculators.metrics] INFO - {{'train': {{{pairs}, 'loss': {9 * seed.random():.4f}}}, {rest}}}\n")
+                lines.append(
+                    f"{tag}[speculators.metrics] INFO - {{'train': {{{pairs}, 'loss': {9 * seed.random():.4f}}}, {rest}}}\n"
+                )
                 records += 1
             written += out.write("".join(lines))
             step += 1
@@ -190,11 +192,15 @@ def main() -> int:
             stack.callback(bench.close)
             one = interleaved(bench.commands(), 4 * asked.reps, wrong)
             show(f"one warm command, {rtt_ms:g} ms away", one, "ssh over a ControlMaster")
-            show(f"twenty commands, {rtt_ms:g} ms away", interleaved(bench.twenty(), asked.reps, wrong), "ssh over a ControlMaster")
+            show(
+                f"twenty commands, {rtt_ms:g} ms away", interleaved(bench.twenty(), asked.reps, wrong), "ssh over a ControlMaster"
+            )
             bulk = interleaved(bench.bulk(), asked.reps, wrong)
             show(f"{size / 2**20:.0f} MiB of log, {rtt_ms:g} ms away", bulk, "ssh cat", size)
             shipped = f"{size / bench.wire['bytes']:.1f} x fewer bytes, {bench.wire['cpu_ms']} ms of CPU on the host"
-            print(f"  seven columns: {shipped}; shipping alone {size / bench.shipped_s / 1e6:.0f} MB/s of log, the rest is reading it")
+            print(
+                f"  seven columns: {shipped}; shipping alone {size / bench.shipped_s / 1e6:.0f} MB/s of log, the rest is reading it"
+            )
     for name in dict.fromkeys(wrong):
         print(f"WRONG ANSWER: {name}")
     return 1 if wrong else 0

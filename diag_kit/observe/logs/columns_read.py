@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from diag_kit.observe.logs.bars import Bar
 from diag_kit.observe.logs.columns_rest import thinned
 from diag_kit.observe.logs.file_ranks import ranks_of_files
+from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.line_shape import RANK_COLUMN, STAMP_COLUMN, Shape
 from diag_kit.observe.logs.pieces import Piece
-from diag_kit.observe.logs.reading import Reading, understand
+from diag_kit.observe.logs.reading import BarState, Reading, _take_bar, understand
 from diag_kit.observe.logs.stamps import DAY_US, date_without_year, read_stamp
 from diag_kit.observe.logs.table import FIRST_COLUMNS
 
@@ -84,8 +86,17 @@ def read_columns(body: bytes, shapes: Sequence[Shape], columns: Sequence[str], f
     numbers = tuple((rest[left.places] + 1).tolist())
     piece = Piece(file, host, b"".join(text + b"\n" for text in left.texts), None, reference_us, numbers=numbers)
     whole.reading = understand([piece], facts=False)
-    whole.reading.lines += left.dropped
+    whole.reading.lines += left.dropped + len(left.bars)
+    _add_bars(whole.reading, [(int(rest[place]) + 1, bar) for place, bar in left.bars])
     return whole
+
+
+def _add_bars(reading: Reading, bars: Sequence[tuple[int, Bar]]) -> None:
+    """Put bars among those of the reading, in the order of the file; the same state again replaces the one before."""
+    states = [BarState(0, Line("", line, line), bar) for line, bar in bars] + reading.bars
+    reading.bars = []
+    for state in sorted(states, key=lambda each: each.line.last):
+        _take_bar(reading, 0, state.line, state.bar)
 
 
 def _picked(text: bytes, shape: Shape, columns: Sequence[str], lines: np.ndarray) -> Picked:
@@ -163,6 +174,8 @@ def frame_of(whole: Whole, columns: Sequence[str], file: str, host: str, referen
     times = np.full(len(order), _NO_TIME, dtype="int64")
     times[order], midnights = dated(every[1][order], every[2][order], reference_us)
     frames = []
+    if any(each.shape.found.split == "train" for each in whole.picked):
+        reading.rows._shapes = {key: s for key, s in reading.rows._shapes.items() if not s.from_bar}
     if reading.rows.count:
         few = reading.rows.frame(
             [int(us) if us != _NO_TIME else None for us in times[: reading.rows.count]], [file], [host], [True]

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from diag_kit.observe.logs.bars import Bar, find_bars
 from diag_kit.observe.logs.line_shape import Shape, pattern_of
-from diag_kit.observe.logs.normalise import _RICH_HEAD
+from diag_kit.observe.logs.normalise import _RICH_HEAD, decode
 from diag_kit.observe.logs.pieces import Piece
 from diag_kit.observe.logs.reading import Reading, understand
 
@@ -25,11 +26,12 @@ _HANGS_TOGETHER = re.compile(rb"[{2]")  # container records may go on in the nex
 @dataclass(slots=True)
 class Rest:
     """What is left for the full parser: places among the lines, and texts. ``rows``: per shape, places and numbers of records
-    that stood behind a bar."""
+    that stood behind a bar. ``bars``: places and bars of what stood in front of those."""
 
     places: list[int] = field(default_factory=list)
     texts: list[bytes] = field(default_factory=list)
     rows: dict[int, tuple[list[int], list[bytes]]] = field(default_factory=dict)
+    bars: list[tuple[int, Bar]] = field(default_factory=list)
     dropped: int = 0
 
 
@@ -48,7 +50,7 @@ def thinned(lines: Sequence[bytes], shapes: Sequence[Shape], columns: Sequence[s
                 places, texts = rest.rows.setdefault(number, ([], []))
                 places.append(place)
                 texts.append(text)
-                line = head
+                rest.bars += [(place, bar) for bar in _bars_of(head)]
                 break
         else:
             if not _HANGS_TOGETHER.match(line):
@@ -59,8 +61,8 @@ def thinned(lines: Sequence[bytes], shapes: Sequence[Shape], columns: Sequence[s
                 if known:
                     rest.dropped += 1
                     continue
-        rest.places.append(place)
-        rest.texts.append(line)
+            rest.places.append(place)
+            rest.texts.append(line)
     return rest
 
 
@@ -93,22 +95,41 @@ class _Glued:
         form = head.translate(_ZEROS)
         proved = self._proved.get(form)
         if proved is None and len(self._proved) < MAX_FORMS:
-            proved = self._proved[form] = _is_sum(_alone(line), _alone(head), _alone(line[at:]))
+            parts = (_alone(line), _alone(head), _alone(line[at:]))
+            proved = self._proved[form] = _is_sum(*parts) and _bars(parts[1]) == [_plain(bar) for bar in _bars_of(head)]
         return (head, b"\t".join(match.groups())) if proved else None
 
 
 def _is_sum(both: Reading, head: Reading, record: Reading) -> bool:
     """Whether a line says what its two parts say."""
-    if head.rows.count or record.bars or both.missed_count or head.missed_count:
+    if not head.rows.bars_only or record.bars or both.missed_count or head.missed_count:
         return False
     return bool(_rows(both) == _rows(record) and _bars(both) == _bars(head))
 
 
 def _rows(reading: Reading) -> Any:
+    """The records, without those that are a bar's counter: they do not count where there are others."""
     rows = reading.rows
-    shapes = [(key, shape.texts) for key, shape in rows._shapes.items()]
-    return shapes, rows.ranks, rows.stamps, rows.kinds, reading.rank_kinds, reading.forms
+    shapes = [(key, shape.texts, shape.sequence) for key, shape in rows._shapes.items() if not shape.from_bar]
+    said = [(key, texts, [(rows.ranks[i], rows.stamps[i], rows.kinds[i]) for i in at]) for key, texts, at in shapes]
+    return said, reading.rank_kinds, reading.forms
 
 
 def _bars(reading: Reading) -> Any:
-    return [(s.bar.description, s.bar.n, s.bar.total, s.line.rank, s.line.stamp_us, s.line.stamp_kind) for s in reading.bars]
+    return [(*_says(s.bar), s.line.rank, s.line.stamp_us, s.line.stamp_kind, s.line.rank_kind) for s in reading.bars]
+
+
+def _plain(bar: Bar) -> Any:
+    return *_says(bar), None, None, "", ""
+
+
+def _says(bar: Bar) -> tuple[Any, ...]:
+    return bar.description, bar.n, bar.total, bar.elapsed_s, bar.left_s, bar.rate_per_s, bar.postfix
+
+
+def _bars_of(head: bytes) -> list[Bar]:
+    """The bars of a text that holds nothing else: the last of each state that it was drawn in."""
+    bars = []
+    for segment in decode(head).split("\r"):
+        bars += find_bars(segment)
+    return bars
