@@ -1,7 +1,7 @@
 """A relay on the loopback interface that makes a server look a given round trip away. Bandwidth is not limited.
 
-Each direction delivers half a round trip late; the TCP handshake, which the kernel answers here at once, is made up for by holding
-back the connection's first bytes. The window of TCP does not limit, as on a host that is tuned for long links.
+Each direction delivers half a round trip late; the TCP handshake, which the kernel answers here at once, is made up for by
+holding back the connection's first bytes. The window of TCP does not limit, as on a host that is tuned for long links.
 """
 
 from __future__ import annotations
