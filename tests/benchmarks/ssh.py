@@ -1,6 +1,6 @@
 """The kit's SSH against `ssh`, `ssh` over a ControlMaster and paramiko's defaults, near and 80 ms away, interleaved.
 
-    python tests/benchmarks/ssh.py [--rtt-ms 0 80] [--mib 64] [--reps 5] [--processes 1]
+    python tests/benchmarks/ssh.py [--rtt-ms 0 80] [--mib 64] [--reps 5] [--processes 1] [--tasks one twenty bulk]
 
 Starts its own sshd and a relay on the loopback interface, writes a log like the founding one, and prints for each task the
 median with its spread, and the ratio to `ssh host cat` (bulk) or to a warm `ssh` over its master (one command). Every answer is
@@ -25,7 +25,7 @@ import paramiko
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.far_away import relay
-from real_sshd import Sshd, free_port
+from real_sshd import Sshd, free_port, have_namespaces
 
 from diag_kit.evidence import Evidence
 from diag_kit.hosts.connection import connect
@@ -170,6 +170,7 @@ def show(title: str, times: dict[str, list[float]], base: str, size: int = 0) ->
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rtt-ms", type=float, nargs="+", default=[0, 80])
+    parser.add_argument("--tasks", nargs="+", default=["one", "twenty", "bulk"], choices=["one", "twenty", "bulk"])
     parser.add_argument("--mib", type=int, default=64)
     parser.add_argument("--reps", type=int, default=5)
     parser.add_argument("--processes", type=int, default=1)
@@ -180,7 +181,9 @@ def main() -> int:
         folder = asked.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         log = folder / "bench.log"
         size, records = write_log(log, asked.mib * 2**20)
-        sshd = Sshd(folder / "sshd").start()
+        home = folder / "home"  # so that nobody's login profile is measured
+        home.mkdir(exist_ok=True)
+        sshd = Sshd(folder / "sshd", home=str(home) if have_namespaces() else "").start()
         stack.callback(sshd.stop)
         for rtt_ms in asked.rtt_ms:
             port = free_port() if rtt_ms else sshd.port
@@ -190,18 +193,22 @@ def main() -> int:
                 _wait_for(port)
             bench = Bench(sshd, port, log, size, records, asked.processes)
             stack.callback(bench.close)
-            one = interleaved(bench.commands(), 4 * asked.reps, wrong)
-            show(f"one warm command, {rtt_ms:g} ms away", one, "ssh over a ControlMaster")
-            show(
-                f"twenty commands, {rtt_ms:g} ms away", interleaved(bench.twenty(), asked.reps, wrong), "ssh over a ControlMaster"
-            )
-            bulk = interleaved(bench.bulk(), asked.reps, wrong)
-            show(f"{size / 2**20:.0f} MiB of log, {rtt_ms:g} ms away", bulk, "ssh cat", size)
-            shipped = f"{size / bench.wire['bytes']:.1f} x fewer bytes, {bench.wire['cpu_ms']} ms of CPU on the host"
-            print(f"  seven columns: {shipped}; shipping alone {size / bench.shipped_s / 1e6:.0f} MB/s of log")
+            _measure(bench, asked.tasks, asked.reps, f"{rtt_ms:g} ms away", wrong)
     for name in dict.fromkeys(wrong):
         print(f"WRONG ANSWER: {name}")
     return 1 if wrong else 0
+
+
+def _measure(bench: Bench, tasks: list[str], reps: int, away: str, wrong: list[str]) -> None:
+    if "one" in tasks:
+        show(f"one warm command, {away}", interleaved(bench.commands(), 4 * reps, wrong), "ssh over a ControlMaster")
+    if "twenty" in tasks:
+        show(f"twenty commands, {away}", interleaved(bench.twenty(), reps, wrong), "ssh over a ControlMaster")
+    if "bulk" in tasks:
+        size = bench.size
+        show(f"{size / 2**20:.0f} MiB of log, {away}", interleaved(bench.bulk(), reps, wrong), "ssh cat", size)
+        shipped = f"{size / bench.wire['bytes']:.1f} x fewer bytes, {bench.wire['cpu_ms']} ms of CPU on the host"
+        print(f"  seven columns: {shipped}; shipping alone {size / bench.shipped_s / 1e6:.0f} MB/s of log")
 
 
 def _wait_for(port: int) -> None:
