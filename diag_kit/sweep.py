@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 from diag_kit.calculate.standard import standard_calculators
+from diag_kit.disturbance import rate_move
 from diag_kit.errors import Cancelled, DiagError
 from diag_kit.hosts.files import FilesHost
 from diag_kit.hosts.recorded import RecordedHost
@@ -30,8 +31,10 @@ from diag_kit.verify.decide import all_tests
 if TYPE_CHECKING:
     from diag_kit.investigation import Findings, Investigation
 
-AT_ONCE = 6
-"""Probes that run at the same time on one host: below sshd's default limit of ten sessions a connection."""
+AT_ONCE = 8
+"""Probes that run at the same time on one host: all of one window, below sshd's default limit of ten sessions a connection."""
+
+LIVE = ("ssh", "openssh", "local")
 
 
 def diagnose(inv: Investigation, *, seconds: float, log: str | None, pid: int | None) -> Findings:
@@ -151,7 +154,14 @@ def read_documents(inv: Investigation, folder: FilesHost) -> None:
 
 
 def decide(inv: Investigation, findings: Findings) -> None:
-    """Run the deciding test of the best finding that is still open. Only read-only rungs."""
+    """Run the deciding test of the best finding that is still open. Only read-only rungs, and none when looking has slowed
+    the job down."""
+    move = rate_move(inv.evidence) if inv.host.kind in LIVE else None
+    if move is not None:
+        inv.note(move.sentence)
+        if move.slowed:
+            inv.note("The deciding test was left out, so as not to slow the job down further; run it with inv.verify(cause).")
+            return
     tests = all_tests()
     for found in findings:
         if found.status in (Status.SUPPORTED, Status.UNDECIDED) and found.cause in tests:

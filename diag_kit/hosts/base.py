@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
 from diag_kit.errors import CommandFailed
+from diag_kit.hosts.agent import AgentShell
+from diag_kit.hosts.agent_program import AGENT_HELLO
+from diag_kit.hosts.outcomes import ConnectionLost, HostCost, NoMoreSessions
+from diag_kit.hosts.packed import unpacked
 from diag_kit.hosts.protocol import DEFAULT_MAX_BYTES, DEFAULT_TIMEOUT_S, render
 from diag_kit.hosts.runner import request
 from diag_kit.hosts.shell import Outcome, Shell, Stream, StreamEnded
 from diag_kit.records import CommandResult
+
+__all__ = ["LOST_CHECK_S", "ConnectionLost", "HostCost", "NoMoreSessions", "ShellHost"]
 
 MAX_AT_ONCE = 8
 """sshd allows 10 sessions on one connection by default (MaxSessions)."""
@@ -22,41 +27,13 @@ LOST_CHECK_S = 0.5
 """A shell's end is seen a moment before the end of the connection that caused it; wait this long before blaming the shell."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostCost:
-    """What watching has cost the host so far.
-
-    ``cpu_s``: user + system CPU seconds of our shells and of everything they started and saw end, on the host's own
-    account (sh's ``times``); the SSH daemon's work for us is not in it. ``bytes_received`` counts what arrived here, before
-    any limit on output.
-    """
-
-    commands: int
-    bytes_received: int
-    cpu_s: float
-
-
-class ConnectionLost(CommandFailed):
-    """The connection broke while a command ran. ``partial`` is what had come until then."""
-
-    def __init__(self, what: str, *, where: str = "", next_step: str = "", partial: CommandResult) -> None:
-        super().__init__(what, where=where, next_step=next_step)
-        self.partial = partial
-
-
-class NoMoreSessions(Exception):
-    """The host refused one more session on this connection; ``error`` is for the user if none of ours is in the way."""
-
-    def __init__(self, error: CommandFailed) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
 class ShellHost:
     """Base of the live hosts; a kind of host says how a stream to a new runner is opened."""
 
     kind = ""
     about = ""
+    use_agent = True
+    """Let one process there run all commands side by side, where the host has a system Python."""
 
     def __init__(self, name: str, shell_wait_s: float = 15.0) -> None:
         self.name = name
@@ -67,7 +44,8 @@ class ShellHost:
         self._opening = 0
         self._most_sessions = MAX_AT_ONCE
         self._idle: list[Shell] = []
-        self._busy: set[Shell] = set()
+        self._busy: set[Shell | AgentShell] = set()
+        self._agent: AgentShell | None = None
         self._closed = False
         self._commands = 0
         self._bytes_received = 0
@@ -101,7 +79,7 @@ class ShellHost:
     def cost(self) -> HostCost:
         """Commands, bytes and the host's CPU seconds so far."""
         with self._lock:
-            cpu_s = self._cpu_s_of_gone + sum(shell.cpu_s for shell in (*self._idle, *self._busy))
+            cpu_s = self._cpu_s_of_gone + sum(shell.cpu_s for shell in self._shells())
             return HostCost(self._commands, self._bytes_received, cpu_s)
 
     def run(
@@ -150,6 +128,8 @@ class ShellHost:
             if outcome.how == "lost" and not outcome.begun and was_idle and tries_left and not self._closed:
                 self._drop_idle()
                 continue
+            outcome.stdout, more = unpacked(script, outcome.stdout, max_bytes)
+            outcome.truncated |= more
             return self._result(command, started, outcome)
 
     def _result(self, command: str, started: datetime, outcome: Outcome) -> CommandResult:
@@ -181,12 +161,19 @@ class ShellHost:
 
     # Runners.
 
-    def _take(self, stop: threading.Event | None = None) -> tuple[Shell | None, bool]:
-        """An idle runner (True) or a new one (False). When the host allows no more sessions, wait for one of ours; None
-        when ``stop`` was set meanwhile."""
+    def _shells(self) -> set[Shell | AgentShell]:
+        return {*self._idle, *self._busy, *([self._agent] if self._agent is not None else [])}
+
+    def _take(self, stop: threading.Event | None = None) -> tuple[Shell | AgentShell | None, bool]:
+        """The agent or an idle runner (True), or a new one (False). When the host allows no more sessions, wait for one of
+        ours; None when ``stop`` was set meanwhile."""
         while True:
             with self._freed:
                 self._refuse_closed()
+                if self._agent is not None and not self._agent.retired:
+                    self._agent.calls += 1
+                    self._busy.add(self._agent)
+                    return self._agent, True
                 if self._idle:
                     shell = self._idle.pop()
                     self._busy.add(shell)
@@ -209,10 +196,11 @@ class ShellHost:
                     self._opening -= 1
                     self._freed.notify_all()
 
-    def _start_shell(self) -> Shell:
+    def _start_shell(self) -> Shell | AgentShell:
         stream = self._open_stream()
+        shell: Shell | AgentShell
         try:
-            shell = Shell(stream, self._shell_wait_s)
+            shell = first = Shell(stream, self._shell_wait_s)
         except StreamEnded as ended:
             stream.close()
             raise self._no_shell(ended.why) from None
@@ -220,10 +208,14 @@ class ShellHost:
             stream.close()
             raise
         with self._lock:
-            self._bytes_received += shell.received_bytes
+            self._bytes_received += first.received_bytes
             if self._closed:
                 stream.close()
             self._refuse_closed()
+            if first.tools.startswith(AGENT_HELLO):
+                shell = AgentShell(first)
+                shell.calls = 1
+                self._agent = shell  # one that was there before is closed when its last command ends
             self._busy.add(shell)
         return shell
 
@@ -233,7 +225,10 @@ class ShellHost:
         assert shell is not None
         with self._lock:
             self._busy.discard(shell)
-            self._idle.append(shell)
+            if isinstance(shell, AgentShell):
+                shell.calls -= 1
+            else:
+                self._idle.append(shell)
 
     def _refuse_closed(self) -> None:
         if self._closed:
@@ -246,23 +241,35 @@ class ShellHost:
             next_step=f"try the same by hand: ssh {self.name} sh -c date",
         )
 
-    def _give_back(self, shell: Shell, outcome: Outcome | None) -> None:
+    def _give_back(self, shell: Shell | AgentShell, outcome: Outcome | None) -> None:
         reusable = outcome is not None and outcome.reusable
         with self._lock:
             self._commands += 1
             if outcome is not None:
                 self._bytes_received += outcome.received_bytes
-            self._busy.discard(shell)
-            keep = reusable and not self._closed and len(self._idle) < MAX_IDLE
-            if keep:
-                self._idle.append(shell)
+            if isinstance(shell, AgentShell):
+                keep = self._keep_agent(shell)
             else:
+                self._busy.discard(shell)
+                keep = reusable and not self._closed and len(self._idle) < MAX_IDLE
+                if keep:
+                    self._idle.append(shell)
+            if not keep:
                 self._forget(shell)
             self._freed.notify_all()
         if not keep:
             shell.stream.close()
 
-    def _forget(self, shell: Shell) -> None:
+    def _keep_agent(self, agent: AgentShell) -> bool:
+        """After one of its commands: one that is done for stays until its last command ends, but gets no new one."""
+        agent.calls -= 1
+        if agent.calls == 0:
+            self._busy.discard(agent)
+        if agent.retired and self._agent is agent:
+            self._agent = None
+        return agent.calls > 0 or (self._agent is agent and not self._closed)
+
+    def _forget(self, shell: Shell | AgentShell) -> None:
         self._cpu_s_of_gone += shell.cpu_s
 
     def _drop_idle(self) -> None:
@@ -277,10 +284,10 @@ class ShellHost:
         """End everything: commands that still run are ended on the host as well. May be called twice."""
         with self._lock:
             already, self._closed = self._closed, True
-            streams = [shell.stream for shell in (*self._idle, *self._busy)]
-            for shell in self._idle:
+            streams = [shell.stream for shell in self._shells()]
+            for shell in self._shells() - self._busy:
                 self._forget(shell)
-            self._idle = []
+            self._idle, self._agent = [], None
         if already:
             return
         for stream in streams:

@@ -16,7 +16,7 @@ class LocalHost(ShellHost):
     kind = "local"
 
     def _open_stream(self) -> Stream:
-        return ProcessStream(local_arguments(), environment={**os.environ, "LC_ALL": "C"})
+        return ProcessStream(local_arguments(self.use_agent), environment={**os.environ, "LC_ALL": "C"})
 
     def _lost_sentence(self) -> tuple[str, str]:
         return "the shell that ran the command was killed", "run it again; if it repeats, look for memory limits (dmesg)"

@@ -104,7 +104,7 @@ class OpenSshHost(ShellHost):
 
     def _open_stream(self) -> Stream:
         self._connected()
-        return self._start(*self._command("-o", "ControlMaster=no"), login_line())
+        return self._start(*self._command("-o", "ControlMaster=no"), login_line(self.use_agent))
 
     def _lost_sentence(self) -> tuple[str, str]:
         master = self._master

@@ -1,4 +1,7 @@
-"""What runs on the other side: a small sh that reads requests on its standard input and bounds everything it starts.
+"""What runs on the other side: a small program that reads requests on its standard input and bounds everything it starts.
+
+Where the host has a system Python that is the agent (``agent_program``), which runs commands side by side; else the loop in sh
+below, one command at a time. Python is only looked for where the system keeps it: one on a network file system may hang.
 
 One runner serves many commands, so that a heavy login profile is paid once. The login shell (bash, zsh, fish, csh, ...)
 gets a single line that every one of them reads alike and that replaces it by ``sh``. What the profile prints before that
@@ -17,6 +20,7 @@ import shlex
 from dataclasses import dataclass
 
 from diag_kit.errors import BadInput
+from diag_kit.hosts.agent_program import AGENT_PROGRAM
 from diag_kit.hosts.protocol import render
 
 MAX_PART_BYTES = 120_000
@@ -96,11 +100,19 @@ done
 _START = r"""
 LC_ALL=C; PATH=$PATH:/usr/sbin:/sbin; export LC_ALL PATH
 dk_setsid= dk_timeout= dk_fine= dk_nice=
+dk_agent=$2
 setsid true 2>/dev/null && dk_setsid=setsid
 timeout -k 2 5 true 2>/dev/null && dk_timeout='timeout -k 2'
 [ -n "$dk_timeout" ] && timeout -k 2 5.5 true 2>/dev/null && dk_fine=1
 nice -n 19 true 2>/dev/null && dk_nice='nice -n 19'
 ionice -c3 true 2>/dev/null && dk_nice="$dk_nice ionice -c3"
+[ -n "$dk_timeout" ] && [ -n "$dk_agent" ] && [ -x /bin/sh ] &&
+for dk_p in /usr/bin/python3 /bin/python3 /usr/libexec/platform-python; do
+  [ -x "$dk_p" ] || continue
+  $dk_timeout 4 "$dk_p" -S -E -c 'import sys, _signal, select; sys.exit(sys.version_info < (3, 6))' >/dev/null 2>&1 \
+    </dev/null || continue
+  exec $dk_nice "$dk_p" -S -E -c "$dk_agent"
+done
 exec $dk_nice sh -c "dk_setsid='$dk_setsid' dk_timeout='$dk_timeout' dk_fine='$dk_fine'
 $1" diag_kit
 """
@@ -112,25 +124,33 @@ def _literal(text: str) -> str:
     return plain.decode("ascii")
 
 
-def login_line() -> str:
+def _start(agent: bool) -> str:
+    return f"set -- {shlex.quote(_LOOP)} {shlex.quote(AGENT_PROGRAM if agent else '')}\n{_START}"
+
+
+def login_line(agent: bool = True) -> str:
     """The one line for the login shell. No quote, ``!``, newline or double backslash inside its single quotes: bash, zsh,
-    fish, csh and dash read it alike."""
-    start = f"set -- {shlex.quote(_LOOP)}\n{_START}"
+    fish, csh and dash read it alike. Without ``agent`` it is the loop in sh whatever the host has."""
+    start = _start(agent)
     return f"exec sh -c 'eval \"$(printf %b \"$1\")\"' diag_kit '{_literal(start)}'"
 
 
-def local_arguments() -> list[str]:
+def local_arguments(agent: bool = True) -> list[str]:
     """The runner as an argument list, for this machine."""
-    return ["sh", "-c", f"set -- {shlex.quote(_LOOP)}\n{_START}", "diag_kit"]
+    return ["sh", "-c", _start(agent), "diag_kit"]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One command for the runner: the bytes to send, and the marks around its output (``begin`` ends with a newline)."""
+    """One command for the runner: the bytes to send, and the marks around its output (``begin`` ends with a newline).
+
+    ``parts``: the same for the agent, which needs no marks: script, name, arguments.
+    """
 
     line: bytes
     begin: bytes
     end: bytes
+    parts: tuple[bytes, ...]
 
 
 STOP = b"stop\n"
@@ -154,6 +174,7 @@ def request(script: str, arguments: tuple[str, ...], timeout_s: float) -> Reques
         line=f"run {encoded}\n".encode("ascii"),
         begin=f"{first}{second}\n".encode("ascii"),
         end=f"{second}{first}".encode("ascii"),
+        parts=tuple(part.encode("utf-8", "surrogateescape") for part in (script, "diag_kit", *arguments)),
     )
 
 

@@ -126,7 +126,7 @@ class SshHost(ShellHost):
         timer.daemon = True
         timer.start()
         try:
-            channel.exec_command(login_line())
+            channel.exec_command(login_line(self.use_agent))
         except (paramiko.SSHException, EOFError, OSError):
             if timed_out.is_set():
                 raise TimeoutError("Timeout starting a shell") from None

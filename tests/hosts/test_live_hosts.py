@@ -26,18 +26,27 @@ HOSTILE = ("; rm -rf /nowhere", "it's", '"', "a\nb", "$(id)", "`id`", "!x", "\\"
         pytest.param("paramiko", marks=pytest.mark.needs("sshd")),
         pytest.param("openssh", marks=[pytest.mark.needs("sshd"), pytest.mark.needs("ssh")]),
         "local",
+        pytest.param("paramiko sh", marks=pytest.mark.needs("sshd")),
+        "local sh",
     ],
 )
 def host(request: pytest.FixtureRequest) -> Iterator[ShellHost]:
-    if request.param == "local":
-        opened = local()
-    else:
-        if find_program("sshd") is None:
-            pytest.skip("sshd is missing")
-        sshd: Sshd = request.getfixturevalue("sshd")
-        opened = connect("trainbox", config=sshd.config, transport=request.param)
-    yield opened
-    opened.close()
+    """Each with the agent, which is what a host with a system Python gets, and with the loop in sh."""
+    kind, _, by_sh = request.param.partition(" ")
+    with pytest.MonkeyPatch.context() as patch:
+        if by_sh:
+            patch.setattr(ShellHost, "use_agent", False)
+        if kind == "local":
+            opened = local()
+        else:
+            if find_program("sshd") is None:
+                pytest.skip("sshd is missing")
+            sshd: Sshd = request.getfixturevalue("sshd")
+            opened = connect("trainbox", config=sshd.config, transport=kind)
+        assert opened.run("true").ok
+        assert (opened._agent is None) == bool(by_sh)
+        yield opened
+        opened.close()
 
 
 def gone(text: str, within_s: float = 6.0) -> bool:

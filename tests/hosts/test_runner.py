@@ -83,7 +83,7 @@ def test_one_line_is_read_alike_by_every_login_shell(shell: list[str]) -> None:
     program = find_program(shell[0])
     assert program is not None
     asked = runner.request('printf "%s\\0" "$@"; echo "it\'s !x" >&2', HOSTILE, 10)
-    out, err = run_line([program, *shell[1:]], runner.login_line(), asked)
+    out, err = run_line([program, *shell[1:]], runner.login_line(agent=False), asked)
     assert body(out, asked) == b"".join(part.encode() + b"\0" for part in HOSTILE)
     assert body(err, asked) == b"it's !x\n"
 
@@ -114,7 +114,7 @@ def test_runner_works_whatever_sh_is_and_without_timeout_or_setsid(
 
     def one(script: str, timeout_s: float) -> tuple[bytes, bytes]:
         asked = runner.request(script, ("x",), timeout_s)
-        line = runner.login_line()
+        line = runner.login_line(agent=False)
         out, err = run_line(["env", f"PATH={bins}", str(bins / "sh")], line, asked)
         trailer = err.partition(asked.end)[2].removesuffix(asked.end)
         return body(out, asked), trailer
@@ -134,7 +134,7 @@ def test_marks_never_stand_on_a_command_line() -> None:
     """`ps` on the host shows our own lines too; they must not end the frame they are printed in."""
     asked = runner.request("echo", (), 5)
     assert asked.end not in asked.line and asked.begin.strip() not in asked.line
-    assert runner.HELLO.decode() in runner.login_line()  # which is why the hello is waited for only once
+    assert runner.HELLO.decode() in runner.login_line(agent=False)  # which is why the hello is waited for only once
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1, float("nan")])

@@ -21,7 +21,7 @@ from programs import find_program
 from real_sshd import Sshd, free_port, processes_with
 
 from diag_kit.errors import BadInput, CommandFailed, HostKeyRefused, HostUnreachable
-from diag_kit.hosts.base import ConnectionLost
+from diag_kit.hosts.base import ConnectionLost, ShellHost
 from diag_kit.hosts.connection import connect
 from diag_kit.hosts.ssh import SshHost
 from diag_kit.hosts.timeouts import Timeouts
@@ -229,6 +229,15 @@ def test_a_host_that_stays_away(sshd_variant: Variant) -> None:
 def test_a_killed_runner_is_told_from_a_lost_connection(sshd: Sshd, transport: str) -> None:
     with connect("trainbox", config=sshd.config, transport=transport) as host:  # type: ignore[arg-type]
         with pytest.raises(ConnectionLost, match=r"the shell on .* that ran the command is gone"):
+            host.run("kill -9 $PPID; sleep 3")
+        assert host.run("echo alive").text == "alive\n"
+
+
+@BOTH
+def test_a_killed_loop_in_sh_is_told_from_a_lost_connection(sshd: Sshd, transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ShellHost, "use_agent", False)
+    with connect("trainbox", config=sshd.config, transport=transport) as host:  # type: ignore[arg-type]
+        with pytest.raises(ConnectionLost, match=r"the shell on .* that ran the command is gone"):
             host.run('p=$(ps -o ppid= -p $$ | tr -d " "); pp=$(ps -o ppid= -p "$p" | tr -d " "); kill -9 "$pp" "$p"; sleep 3')
         assert host.run("echo alive").text == "alive\n"
 
@@ -293,7 +302,8 @@ def test_one_session_only(sshd_variant: Variant, transport: str) -> None:
         assert results == [f"{n}\n" for n in range(6)]
 
 
-def test_a_stop_while_waiting_for_a_session(sshd_variant: Variant) -> None:
+def test_a_stop_while_waiting_for_a_session(sshd_variant: Variant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ShellHost, "use_agent", False)
     sshd = sshd_variant(options={"MaxSessions": "1"})
     with connect("trainbox", config=sshd.config, transport="paramiko") as host, ThreadPoolExecutor(1) as pool:
         long = pool.submit(host.run, "sleep 3; echo long")

@@ -21,6 +21,7 @@ LAYERS = (
     ("calculate",),
     ("hypothesize",),
     ("verify",),
+    ("disturbance",),
     ("argument_checks", "investigation", "sweep"),
     ("show",),
     ("postmortem",),
