@@ -7,12 +7,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from diag_kit.hosts.kinds_hardware import HARDWARE_PATTERNS, mostly_nccl
 from diag_kit.hosts.kinds_system import LAST_KINDS, SYSTEM_KINDS, kind_by_command
 from diag_kit.hosts.kinds_system import has as _has
 from diag_kit.hosts.outputs import begins
 from diag_kit.hosts.sessions import Cut, cuts, is_tool
-
-from diag_kit.hosts.kinds_hardware import HARDWARE_PATTERNS, mostly_nccl
 
 LOOK_BYTES = 256 * 1024
 """How much of the start of a text is looked at."""
