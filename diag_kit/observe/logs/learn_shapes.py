@@ -19,6 +19,7 @@ _MAX_LINE = 4000
 @dataclass(slots=True)
 class _Group:
     shape: Shape
+    pattern: re.Pattern[str]
     count: int = 0
 
 
@@ -44,13 +45,14 @@ def learn(sample: bytes, columns: Sequence[str]) -> tuple[Shape, ...]:
             continue
         group = groups.get(shape.literals)
         if group is None:
-            group = groups[shape.literals] = _Group(shape)
+            group = groups[shape.literals] = _Group(shape, re.compile(""))
             known.append(group)
         group.shape = _merged(group.shape, shape)
+        group.pattern = re.compile(pattern_of(group.shape, ()))
         group.count += 1
     best = sorted((g for g in known if g.shape.wanted(columns)), key=lambda g: -g.count)[:MAX_SHAPES]
     least = max(2, 0.01 * len(lines))
-    texts = [text for raw in lines if (text := _text(raw)) is not None]
+    texts = [text for raw in lines[:: max(1, len(lines) // 300)] if (text := _text(raw)) is not None]
     return tuple(replace(g.shape, usual=_usual(g.shape, texts)) for g in best if g.count >= least)
 
 
@@ -77,8 +79,7 @@ def _text(raw: bytes) -> str | None:
 
 def _count_in(known: Sequence[_Group], text: str) -> bool:
     for group in known:
-        match = re.fullmatch(pattern_of(group.shape, ()), text)
-        if match:
+        if group.pattern.fullmatch(text):
             group.count += 1
             return True
     return False
