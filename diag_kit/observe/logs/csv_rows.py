@@ -11,7 +11,7 @@ from itertools import chain, islice
 from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.names import split_of
 
-_HEADER = re.compile(r"[A-Za-z_][^,;\n]{0,80}(?:[,;\t][^,;\n]{1,80}){1,400}\Z")
+_HEADER = re.compile(r"[A-Za-z_][^,;\t\n]{0,80}(?:[,;\t][^,;\t\n]{1,80}){1,400}\Z")
 _COUNTERS = {"step", "epoch", "iteration", "iter", "global_step", "batch", "trainer/global_step"}
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)\Z", re.IGNORECASE)
 
