@@ -18,7 +18,7 @@ from diag_kit.observe.logs.derived import derived_facts, progress_frame
 from diag_kit.observe.logs.learn_shapes import learn
 from diag_kit.observe.logs.line_shape import Shape
 from diag_kit.observe.logs.pieces import Part, _zone_us, asked_files, log_paths, parts, problem_sentence
-from diag_kit.observe.logs.read import not_understood, summarise, tables_of
+from diag_kit.observe.logs.read import not_understood, summarise
 from diag_kit.observe.logs.stamps import microseconds
 from diag_kit.observe.probe import probe
 from diag_kit.records import CommandResult, Cost, Parsed
@@ -102,10 +102,11 @@ def _parsed(whole: Whole, metrics: pd.DataFrame, midnights: int, file: str, prob
     missing = [name for name in printed_columns(whole) if name not in metrics.columns]
     named = metrics.assign(**dict.fromkeys(missing, float("nan")))  # which columns there are says which release printed them
     facts = derived_facts(reading, named, midnights)
+    tables = {"metrics": metrics, "progress": progress_frame(reading)}
     return Parsed(
         summary=summarise(reading, metrics, facts),
         facts=tuple(facts),
-        tables=tables_of(metrics, progress_frame(reading)),
+        tables={name: table for name, table in tables.items() if len(table)},
         not_understood=tuple(not_understood(reading)),
         problems=tuple(problems),
     )
