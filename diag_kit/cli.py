@@ -137,7 +137,7 @@ def _investigate(asked: argparse.Namespace) -> Investigation:
         )
     try:
         inv = Investigation(host, question=asked.question or _question(host))
-        if not asked.json:
+        if not asked.json and host.kind not in ("recorded", "files"):  # those answer at once
             inv.subscribe(_print_progress)
         for name, value, other in told:
             inv.tell(name, value, other=other)
