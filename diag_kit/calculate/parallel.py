@@ -37,7 +37,8 @@ class DataParallel:
 
 
 def world_size(evidence: Evidence, by_hand: float | None = None) -> Known:
-    """Ranks of the job: by hand, told or stated, else seen running, else those that said they had started."""
+    """Ranks of the job: by hand, told or stated, else seen running, else those that said they had started, that print, or that
+    the script spawns."""
     for name in ("world_size", "ranks_running"):
         found = known(evidence, name, by_hand)
         if found.value is not None:
@@ -51,7 +52,22 @@ def world_size(evidence: Evidence, by_hand: float | None = None) -> Known:
     printing = calculated(evidence, "printing_ranks")
     if printing is not None and (number_of(printing) or 0) > 1:  # silent ranks may come on top; one printer says nothing
         return Known("world_size", number_of(printing), "the ranks that print", ids_of(printing), "ranks")
-    return Known("world_size", None, "", (), "ranks")
+    return _by_source(evidence) or Known("world_size", None, "", (), "ranks")
+
+
+def _by_source(evidence: Evidence) -> Known | None:
+    """The ranks that the script spawns: a number, or one for each GPU, of which those in use are counted."""
+    stated = evidence.fact("ranks_by_source")
+    if stated is None:
+        return None
+    if isinstance(stated.fact.value, int):
+        return Known("world_size", float(stated.fact.value), stated.fact.source, (stated.id,), "ranks")
+    for name in ("gpus_in_use", "gpu_count"):
+        gpus = known(evidence, name)
+        if gpus.value is not None and gpus.value >= 1:
+            text = f"{stated.fact.source}, and {tidy(gpus.value)} GPUs are {'in use' if name == 'gpus_in_use' else 'there'}"
+            return Known("world_size", gpus.value, text, (stated.id, *gpus.ids), "ranks")
+    return None
 
 
 def data_parallel(evidence: Evidence, by_hand: float | None = None) -> DataParallel:

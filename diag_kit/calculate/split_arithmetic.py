@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from diag_kit.calculate.batch_size import Batch, batch_size
 from diag_kit.calculate.epoch_progress import EpochProgress, epoch_progress
-from diag_kit.calculate.inputs import Known, known, tidy
+from diag_kit.calculate.inputs import Known, known, text_fact, tidy
 from diag_kit.calculate.parallel import DataParallel, data_parallel
 from diag_kit.evidence import Evidence
 
@@ -74,6 +74,7 @@ def split_arithmetic(evidence: Evidence) -> SplitArithmetic:
     parallel = data_parallel(evidence)
     ranks = parallel.size
     samples = known(evidence, "train_samples", unit="samples")
+    whole = known(evidence, "dataset_samples", unit="samples") if samples.value is None else samples
     batch = batch_size(evidence, ranks)
     total, printed = known(evidence, "total_steps", unit="steps"), known(evidence, "batches_per_epoch", unit="batches")
     epochs = known(evidence, "epochs").value
@@ -88,7 +89,7 @@ def split_arithmetic(evidence: Evidence) -> SplitArithmetic:
         "",
         batch.sure,
         False,
-        samples,
+        whole,
         length,
         batch,
         total,
@@ -101,9 +102,23 @@ def split_arithmetic(evidence: Evidence) -> SplitArithmetic:
         by_epochs=by_epochs,
         dataset_length=_dataset_length(evidence),
         progress=progress,
-        ids=_ids(samples, length, total, batch.size, parallel.world_size, progress),
+        ids=_ids(whole, length, total, batch.size, parallel.world_size, progress),
     )
-    return _decide(base)
+    found = _decide(base)
+    return found if samples.value is not None or whole.value is None else _of_the_whole(found, evidence)
+
+
+def _of_the_whole(found: SplitArithmetic, evidence: Evidence) -> SplitArithmetic:
+    """Where only "the dataset's size" is known. It may hold the validation part too, so that a shorter epoch need be no split;
+    or it may be a rank's own part, so that its epoch need not go through everything, unless the source cuts nothing."""
+    if found.verdict in (Split.ONCE, Split.TWICE):
+        doubt = "how many of them are for training is not known"
+    elif found.verdict is Split.NONE and text_fact(evidence, "split_by_source") != "none":
+        doubt = "whether that is the whole or a rank's own part is not known"
+    else:
+        return found
+    reason = f"{found.reason}; but of these samples, {doubt}"
+    return replace(found, verdict=Split.CANNOT_TELL, reason=reason, open_readings=(Split.NONE, Split.ONCE))
 
 
 def _dataset_length(evidence: Evidence) -> str:

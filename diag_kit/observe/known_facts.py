@@ -94,6 +94,7 @@ FACTS: tuple[KnownFact, ...] = (
     _text("command_line", "the command line of the training: parallel sizes are read from it"),
     _text("framework", "what the training is written with, such as accelerate, lightning, megatron"),
     _text("rank_filter", "which ranks print, where only some do", "rank 0 only"),
+    _text("ranks_by_source", "how many ranks the script starts by itself: a number, or one for each GPU"),
     _text("split_by_source", "how often the code splits the data over the ranks", "none", "once", "twice", "cannot tell"),
     _text(
         "order_by_source", "whether the ranks go through the data in the same order, by the code", "same", "own", "cannot tell"

@@ -193,3 +193,34 @@ def test_a_reading_of_prose_never_contradicts_a_plain_statement() -> None:
     plain = Fact("world_size", 8, "train.log line 3: world_size=8")
     differing = known(Evidence([seen("training_jobs", environment), seen("log_facts", plain)]), "world_size")
     assert differing.conflict == "world_size: 8 (train.log line 3: world_size=8), but also 4 (WORLD_SIZE of pid 7)"
+
+
+def of_the_whole(*facts: Fact) -> Evidence:
+    """Only "the dataset's size" is known: 20000 samples in batches of 16 on 3 ranks."""
+    stated = (Fact("dataset_samples", 20000, "log line 2"), Fact("world_size", 3, "launcher"), *facts)
+    return Evidence([Observation("log_facts", {}, "", (), Parsed("", stated), id="O1")])
+
+
+def test_going_through_the_whole_dataset_is_no_split_if_the_source_cuts_nothing() -> None:
+    """Shape of innnky/so-vits-svc#70: "dataset size" and "step 200/1250" are printed, no training part."""
+    facts = (Fact("batches_per_epoch", 1250, "log line 3"), Fact("batch_size_per_rank", 16, "train.py:9, in every rank"))
+    assert split_arithmetic(of_the_whole(*facts, Fact("split_by_source", "none", "train.py:9"))).verdict is Split.NONE
+    unread = split_arithmetic(of_the_whole(*facts))
+    assert unread.verdict is Split.CANNOT_TELL
+    assert "whether that is the whole or a rank's own part is not known" in unread.reason
+
+
+@pytest.mark.parametrize("batches", [416, 417, 139])
+def test_a_shorter_epoch_of_a_dataset_with_unknown_parts_is_no_proof_of_a_split(batches: int) -> None:
+    facts = (Fact("batches_per_epoch", batches, "log line 3"), Fact("batch_size_per_rank", 16, "train.py:9, in every rank"))
+    found = split_arithmetic(of_the_whole(*facts, Fact("split_by_source", "none", "train.py:9")))
+    assert found.verdict is Split.CANNOT_TELL
+
+
+def test_ranks_that_the_script_spawns_are_counted_by_the_gpus_in_use() -> None:
+    spawned = Fact("ranks_by_source", "one for each GPU", "train.py:28")
+    facts = (spawned, Fact("gpus_in_use", 3, "nvidia-smi"), Fact("gpu_count", 8, "nvidia-smi"))
+    evidence = Evidence([Observation("gpus", {}, "", (), Parsed("", facts), id="O1")])
+    assert data_parallel(evidence).size == 3
+    alone = Evidence([Observation("gpus", {}, "", (), Parsed("", facts[1:]), id="O1")])
+    assert data_parallel(alone).size is None
