@@ -202,9 +202,14 @@ def _status(inv: Investigation, asked: argparse.Namespace) -> int:
 
 
 def _nothing_seen(inv: Investigation) -> DiagError | None:
+    from diag_kit.hosts.files import FilesHost
+
     seen = [o for o in inv.evidence.observations if o.probe != "told"]
     if any(o.parsed.facts or any(len(table) for table in o.parsed.tables.values()) for o in seen):
         return None
+    documents = inv.host.documents if isinstance(inv.host, FilesHost) else ()
+    if any(each.kind not in ("binary", "empty", "text") for each in documents):
+        return None  # known kinds that say nothing on the question: it ran, whatever it found
     why = next((o.parsed.problems[0] for o in seen if o.parsed.problems), "nothing was there to look at")
     return NothingToObserve(f"nothing could be observed: {why}")
 

@@ -325,3 +325,9 @@ def test_reprs_are_short(inv: dk.Investigation, tmp_path: Path) -> None:
     assert repr(inv["O1"]).startswith("<O1 training_jobs: torchrun, 2 ranks")
     assert repr(inv.evidence).startswith("<Evidence: ")
     assert "exit status 0" in repr(results[0])
+
+
+def test_a_folder_of_known_kinds_that_say_nothing_has_been_observed(tmp_path, capsys) -> None:
+    (tmp_path / "train.py").write_text("import torch\nmodel = torch.nn.Linear(2, 2)\nfor _ in range(3):\n    model(torch.ones(2))\n")
+    assert main(["diagnose", str(tmp_path), "--json"]) == 0
+    assert capsys.readouterr().err == ""
