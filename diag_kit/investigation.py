@@ -29,8 +29,8 @@ from diag_kit.errors import BadInput, Cancelled, DiagError, NothingToObserve, No
 from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
 from diag_kit.hosts.recorded import RecordedHost, RecordingHost, replay
-from diag_kit.hypothesize.catalogue import Cause, all_causes
-from diag_kit.hypothesize.ranking import rank, while_it_runs
+from diag_kit.hypothesize.catalogue import all_causes
+from diag_kit.hypothesize.ranking import ask_rule, rank
 from diag_kit.observe.known_facts import checked
 from diag_kit.observe.probe import Probe, as_far_as_it_came, from_recording, not_observed, observe
 from diag_kit.observe.told import Told
@@ -43,7 +43,6 @@ from diag_kit.records import (
     Hypothesis,
     Note,
     Observation,
-    Reason,
     Status,
     Value,
     Verification,
@@ -228,7 +227,7 @@ class Investigation:
     def hypothesize(self) -> Findings:
         """Ask every rule of the catalogue what it makes of the evidence, and rank the answers."""
         evidence = self.evidence
-        found = rank([_ask_rule(cause, evidence) for cause in all_causes().values()])
+        found = rank([ask_rule(cause, evidence) for cause in all_causes().values()])
         self._findings = Findings(self._restate(each) for each in found)
         self._findings.partial = self.partial
         return self._findings
@@ -387,15 +386,6 @@ class Investigation:
         from diag_kit.postmortem import write
 
         return write(self, path_or_refuse(path, POSTMORTEM, "a postmortem"))
-
-
-def _ask_rule(cause: Cause, evidence: Evidence) -> Hypothesis:
-    """What the rule says; one that fails has judged nothing, and says so."""
-    try:
-        return while_it_runs(cause.rule(evidence), evidence)
-    except Exception as error:
-        why = f"diag_kit's own fault: the rule failed ({type(error).__name__}: {error})"
-        return Hypothesis(cause.id, cause.title, why, Status.NOT_TESTABLE, evidence_against=(Reason(why),))
 
 
 def _with_id(entry: E, id: str) -> E:

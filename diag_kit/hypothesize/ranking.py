@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from diag_kit.evidence import Evidence
-from diag_kit.hypothesize.catalogue import all_causes
-from diag_kit.records import Hypothesis, Status
+from diag_kit.hypothesize.catalogue import Cause, all_causes
+from diag_kit.records import Hypothesis, Reason, Status
 
 ORDER = (Status.CONFIRMED, Status.SUPPORTED, Status.UNDECIDED, Status.NOT_TESTABLE, Status.REFUTED)
 
@@ -58,3 +58,12 @@ def _mark_ties(found: list[Hypothesis]) -> tuple[Hypothesis, ...]:
             numbers["ties_with"] = ", ".join(others)
         marked.append(replace(each, numbers=numbers))
     return tuple(marked)
+
+
+def ask_rule(cause: Cause, evidence: Evidence) -> Hypothesis:
+    """What the rule says; one that fails has judged nothing, says so, and never hides the others."""
+    try:
+        return while_it_runs(cause.rule(evidence), evidence)
+    except Exception as error:
+        why = f"diag_kit's own fault: the rule failed ({type(error).__name__}: {error})"
+        return Hypothesis(cause.id, cause.title, why, Status.NOT_TESTABLE, evidence_against=(Reason(why),))

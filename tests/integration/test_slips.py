@@ -328,6 +328,6 @@ def test_reprs_are_short(inv: dk.Investigation, tmp_path: Path) -> None:
 
 
 def test_a_folder_of_known_kinds_that_say_nothing_has_been_observed(tmp_path, capsys) -> None:
-    (tmp_path / "train.py").write_text("import torch\nmodel = torch.nn.Linear(2, 2)\nfor _ in range(3):\n    model(torch.ones(2))\n")
+    (tmp_path / "train.py").write_text("import torch\nmodel = torch.nn.Linear(2, 2)\nprint(model(torch.ones(2)))\n")
     assert main(["diagnose", str(tmp_path), "--json"]) == 0
     assert capsys.readouterr().err == ""

@@ -44,7 +44,7 @@ DMESG = "[Thu Oct  9 16:52:01 2031] NVRM: Xid (PCI:0000:8a:00): 94, pid=22001, n
         ),
         ("2031-09-06,10:03:00 | INFO | Train Epoch: 0 [0/1281024 (0%)]\tLoss: 5.2\tData (t) 0.612\n", "training_log"),
         ('Traceback (most recent call last):\n  File "x"\nRuntimeError: CUDA error: ECC\n', "training_log"),
-        ("[1,0]<stdout>:hosta:2130:2360 [0] NCCL INFO Bootstrap : Using [0]lo:127.0.0.1<0>\n", "training_log"),
+        ("[1,0]<stdout>:hosta:2130:2360 [0] NCCL INFO Bootstrap : Using [0]lo:127.0.0.1<0>\n", "nccl"),
         (SMI, "nvidia_smi_table"),
         ("index, utilization.gpu [%], power.draw [W]\n0, 100 %, 71.20 W\n", "nvidia_smi_csv"),
         ("index, pcie.link.gen.current, pcie.link.width.current\n0, 4, 8\n", "nvidia_smi_csv"),
