@@ -72,7 +72,8 @@ _KINDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("df", _has(r"^Filesystem[ \t]+.*(?:Use%|IUse%|Capacity)")),
     ("meminfo", _has(r"^MemTotal:[ \t]+\d+ kB")),
     ("proc_status", _has(r"^(?:Name|Threads|VmRSS|Cpus_allowed_list|voluntary_ctxt_switches):\t", 2)),
-    ("profile", _has(r"Self CPU %|^[ \t]*ncalls[ \t]+tottime")),
+    ("profile", _has(r"Self CPU %|^[ \t]*ncalls[ \t]+tottime|^\|[ \t]+Action[ \t]+\|[ \t]+Mean duration")),
+    ("profile", _has(r"^[^\n:]{1,130}:[ \t]{1,60}mean: {0,20}[\d.]{1,20} ?m?s\b[ ,]{1,20}std: {0,20}[\d.]{1,20} ?m?s\b", 2)),
     ("uptime", _has(r"^[ \t]*\d\d:\d\d:\d\d up .*load average: ")),
     *SYSTEM_KINDS,
 )
