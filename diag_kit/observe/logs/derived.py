@@ -12,7 +12,6 @@ import pandas as pd
 
 from diag_kit.observe.logs.formats import all_formats
 from diag_kit.observe.logs.meaning import UNKNOWN, Meaning
-from diag_kit.observe.logs.pace import pace_facts
 from diag_kit.observe.logs.reading import Reading
 from diag_kit.observe.logs.stamps import DAY_US, date_times_of_day, date_without_year
 from diag_kit.records import Fact
@@ -77,7 +76,7 @@ def derived_facts(reading: Reading, metrics: pd.DataFrame, midnights: int) -> li
     restarts = _restarts(train, max((total for what, total in reading.totals if what == "step of epoch"), default=None))
     if restarts is not None:
         facts.append(Fact("step_restarts_each_epoch", restarts, f"steps against epochs in {files}"))
-    return facts + pace_facts(train, [state.bar for state in reading.bars], files)
+    return facts
 
 
 def _clock(reading: Reading, midnights: int) -> list[Fact]:

@@ -28,16 +28,17 @@ def pace_facts(train: pd.DataFrame, bars: Sequence[Bar], files: str) -> list[Fac
     both are printed); printed_samples_per_s (mean); slow_step_every with slow_step_s, other_step_s and slow_step_extra_share;
     step_time_changes_at_step with the medians before and after and their ratio; first_epoch_s, later_epochs_s (median), their
     ratio and first_epoch_data_share, where a record is an epoch; bar_n, bar_total, bar_s_per_step, bar_elapsed_s, bar_left_s
-    of the last state of the longest bar.
+    of the last state of the bar that took longest, in a log that has records of training.
     """
-    facts = _bar(bars, files)
+    facts = _bar(bars, files) if len(train) else []
     steps = train["step"].dropna()
     if steps.nunique() > 1:
         facts += _facts(files, [("first_step", int(steps.min()), "steps"), ("last_step", int(steps.max()), "steps")])
     found = _column(train, STEP_COLUMNS)
     if found is not None:
         facts += _printed(train, found, files)
-        facts += _levels(_by_step(train, found), files)
+        by_step, unit = _by_step(train, found)
+        facts += _levels(by_step, unit, files)
     speeds = _numbers(train, "samples_per_s")
     if len(speeds) > 1:
         facts += _facts(
@@ -87,15 +88,22 @@ def _printed(train: pd.DataFrame, steps: pd.Series[float], files: str) -> list[F
     return facts + (_facts(said, [("printed_data_share", share, "")]) if share <= 1 else [])
 
 
-def _by_step(train: pd.DataFrame, values: pd.Series[float]) -> pd.DataFrame:
-    """``step``, ``s``: the mean over the ranks of each distinct step, in the order of the log; empty where steps go back."""
+def _by_step(train: pd.DataFrame, values: pd.Series[float]) -> tuple[pd.DataFrame, str]:
+    """``step``, ``s``: the mean over the ranks of each distinct step, in the order of the log; empty where steps go back.
+
+    Without steps, but with a counter of samples that rises from record to record, records are counted.
+    """
+    unit = "steps"
     known = pd.DataFrame({"step": train["step"], "s": values}).dropna()
+    if not len(known) and "samples_seen" in train.columns and train["samples_seen"].is_monotonic_increasing:
+        unit = "records"
+        known = pd.DataFrame({"step": range(len(values)), "s": values.to_numpy()})
     by_step = known.groupby("step", sort=False)["s"].mean().reset_index()
     rising = bool((by_step["step"].diff().dropna() > 0).mean() > 0.8) if len(by_step) > 1 else False
-    return by_step.sort_values("step") if rising else by_step.iloc[:0]
+    return (by_step.sort_values("step") if rising else by_step.iloc[:0]), unit
 
 
-def _levels(by_step: pd.DataFrame, files: str) -> list[Fact]:
+def _levels(by_step: pd.DataFrame, unit: str, files: str) -> list[Fact]:
     if len(by_step) < LEAST_STEPS:
         return []
     steps, times = by_step["step"].to_numpy(dtype="int64"), by_step["s"].to_numpy(dtype="float64")
@@ -103,11 +111,11 @@ def _levels(by_step: pd.DataFrame, files: str) -> list[Fact]:
     at, gaps = steps[slow], np.diff(steps[slow])
     if len(at) >= LEAST_SLOW and len(set(gaps.tolist())) == 1 and int(gaps[0]) > int(np.diff(steps).min()):
         other = float(np.median(times[~slow]))
-        source = f"{len(at)} steps of {len(steps)} take more than {SLOW:g} times the median, at equal distances, in {files}"
+        source = f"{len(at)} {unit} of {len(steps)} take more than {SLOW:g} times the median, at equal distances, in {files}"
         return _facts(
             source,
             [
-                ("slow_step_every", int(gaps[0]), "steps"),
+                ("slow_step_every", int(gaps[0]), unit),
                 ("slow_step_s", float(np.median(times[slow])), "s"),
                 ("other_step_s", other, "s"),
                 ("slow_step_extra_share", float((times[slow] - other).sum() / times.sum()), ""),
@@ -164,9 +172,11 @@ def _epochs(train: pd.DataFrame, files: str) -> list[Fact]:
 
 
 def _bar(bars: Sequence[Bar], files: str) -> list[Fact]:
-    longest = max((bar.total for bar in bars if bar.total), default=None)
-    last = next((bar for bar in reversed(bars) if longest and bar.total == longest), None)
-    if last is None or last.total is None or last.n != int(last.n):
+    longest = max((bar for bar in bars if bar.total), key=lambda bar: bar.elapsed_s, default=None)
+    if longest is None or longest.total is None:
+        return []
+    last = next(bar for bar in reversed(bars) if bar.total == longest.total)
+    if last.n != int(last.n) or not last.elapsed_s:
         return []
     pace = 1 / last.rate_per_s if last.rate_per_s else None
     source = f"last state of the longest progress bar in {files}"
@@ -174,7 +184,7 @@ def _bar(bars: Sequence[Bar], files: str) -> list[Fact]:
         source,
         [
             ("bar_n", int(last.n), ""),
-            ("bar_total", int(last.total), ""),
+            ("bar_total", int(longest.total), ""),
             ("bar_s_per_step", pace, "s"),
             ("bar_elapsed_s", last.elapsed_s, "s"),
             ("bar_left_s", last.left_s, "s"),
