@@ -74,3 +74,33 @@ def test_flushes_and_faults_of_the_device():
     known = facts(text)
     assert known["allocator_cache_flushes_per_step"] == 4
     assert (known["gpu_exceptions"], known["gpu_exception_reason"]) == (2, "GPU Hang")
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        (
+            "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB (GPU 1; 15.75 GiB total capacity; "
+            "12.00 GiB already allocated; 512.00 MiB free; 14.25 GiB reserved in total by PyTorch)",
+            {"tried": 2560.0, "total": 16128.0, "allocated": 12288.0, "free": 512.0, "reserved": 14592.0},
+        ),
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 64.00 MiB. GPU 3 has a total capacity of 39.50 GiB of "
+            "which 8.25 MiB is free. Process 77 has 39.25 GiB memory in use. Of the allocated memory 30.00 GiB is allocated by "
+            "PyTorch, and 256.00 MiB is reserved by PyTorch but unallocated.",
+            {"tried": 64.0, "total": 40448.0, "allocated": 30720.0, "free": 8.25, "reserved_unused": 256.0},
+        ),
+    ],
+)
+def test_out_of_memory_in_both_wordings(text, known):
+    said = facts(text + "\n")
+    assert {name: value for name, value in said.items() if name.startswith("oom_")} == {
+        f"oom_{k}_mib": v for k, v in known.items()
+    }
+
+
+def test_the_time_of_a_run_and_of_a_step_of_an_epoch():
+    assert facts("Total training time: 1 day, 2:03:04 (0:00:05 on hooks)\n")["run_s"] == 93784.0
+    assert facts("Training finished, total time taken: 0:10:30.5\n")["run_s"] == 630.5
+    assert "run_s" not in facts("Total time: 126.42s\nTraining time limit is 1:00\n")
+    assert facts("epoch 3 finished, 250 steps, took 100.0 s\n")["epoch_step_s"] == 0.4

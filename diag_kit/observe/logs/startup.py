@@ -10,6 +10,7 @@ from diag_kit.observe.logs.fact_words import SAMPLE, STEP, TRAIN, VAL, Stated, w
 from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.numbers import to_float
 from diag_kit.observe.logs.pairs import Pair, find_dicts, text_pairs
+from diag_kit.observe.logs.trouble import MAX_TEXT, Trouble
 from diag_kit.records import Fact
 
 _HINT = re.compile(
@@ -59,9 +60,6 @@ _RUN_ENDED = {
     "train_samples_per_second": ("run_samples_per_s", "samples/s"),
     "train_steps_per_second": ("run_steps_per_s", "steps/s"),
 }
-_FLUSHES = re.compile(r"\b(\d{1,9}) pytorch allocator cache flushes since last step")
-_DEVICE_EXCEPTION = re.compile(r"\bHW Exception by GPU node-\d{1,4} .{0,80}?reason ?: ?(\w[\w ]{0,40})")
-"""A device's fault as ROCr prints it before it aborts the process (ROCm/ROCR-Runtime runtime.cpp), once a process."""
 _SPACED = re.compile(r"(?<=\d)\s(?=(?:[KMGTP]i?B|[MB])\b)")
 MAX_FACTS = 200
 _FORGET_AFTER = 3
@@ -77,8 +75,7 @@ class StartUp:
         self._started_source = ""
         self._evaluating = False
         self._order = 0
-        self._exceptions: Counter[str] = Counter()
-        self._exception_source = ""
+        self._trouble = Trouble()
 
     def begin_file(self) -> None:
         self._evaluating = False
@@ -86,8 +83,8 @@ class StartUp:
     def take(self, line: Line, file: str, before_metrics: bool) -> None:
         """One message that is no metric record."""
         text = line.text
-        if "HW Exc" in text or "allocator cache" in text:
-            self._trouble(text, f"{file} line {line.last}: {quoted(text)}")
+        for stated in self._trouble.of(text, f"{file} line {line.last}: {quoted(text[:MAX_TEXT])}"):
+            self._state(stated, f"{file} line {line.last}: {quoted(text[:MAX_TEXT])}")
         if len(text) > 4000 or not _HINT.search(text):
             return
         shape = re.sub(r"\d+", "0", text[:200])
@@ -107,14 +104,6 @@ class StartUp:
             self._pairs(text, source, before_metrics)
         if len(self._stated) + sum(map(len, self._started.values())) == known and len(self._fruitless) < 20_000:
             self._fruitless[shape] += 1
-
-    def _trouble(self, text: str, source: str) -> None:
-        """DeepSpeed's warning (deepspeed/runtime/zero/stage3.py: flushes in the last step), and faults of the device, counted."""
-        for found in _FLUSHES.finditer(text[:4000]):
-            self._state(Stated("allocator_cache_flushes_per_step", int(found[1]), "flushes"), source)
-        for found in _DEVICE_EXCEPTION.finditer(text[:4000]):
-            self._exceptions[found[1].strip()] += 1
-            self._exception_source = self._exception_source or source
 
     def _state(self, stated: Stated, source: str) -> None:
         key = (stated.name, stated.value)
@@ -158,17 +147,23 @@ class StartUp:
     def _epoch_done(self, text: str, source: str) -> None:
         """``epoch 0 finished, 375 steps``: what one epoch really held, and how long it took."""
         pairs, _ = text_pairs(text)
+        steps: float | None = None
+        seconds: float | None = None
         for pair in pairs:
             value = to_float(pair.value)
             if value is None:
                 continue
             words, after = set(words_of(pair.key)), set(words_of(" ".join(pair.after[:2])))
             if (words | after) & STEP and pair.explicit | bool(after & STEP) and value == int(value):
+                steps = value
                 self._state(Stated("epoch_steps_done", int(value), "steps"), source)
             elif words & {"time", "cost", "took", "duration"} and (pair.unit == "s" or after & {"s", "sec", "second"}):
+                seconds = value
                 self._state(Stated("epoch_s", value, "s"), source)
             elif words & {"sample", "example", "row"} and pair.explicit:
                 self._state(Stated("epoch_samples_done", int(value), "samples"), source)
+        if steps and seconds:
+            self._state(Stated("epoch_step_s", float(f"{seconds / steps:.7g}"), "s"), source)
 
     def _run_ended(self, text: str, source: str) -> None:
         """The summary of a Hugging Face Trainer: ``{'train_runtime': 5081.1, 'train_samples_per_second': 22.2, ...}``."""
@@ -241,9 +236,7 @@ class StartUp:
         """Weaker statements first, plain ones last, each group in the order of the log."""
         ordered = sorted([*self._stated.values(), *self._ranks_of_all_nodes()], key=lambda entry: (entry[0], entry[1]))
         facts = [fact for _, _, fact in ordered]
-        for reason, count in self._exceptions.most_common(1):
-            facts.append(Fact("gpu_exceptions", sum(self._exceptions.values()), self._exception_source, "messages"))
-            facts.append(Fact("gpu_exception_reason", reason, f"{count} messages; {self._exception_source}"))
+        facts += self._trouble.facts()
         started = max(self._started.values(), key=len)
         if started:
             facts.append(Fact("started_ranks", len(started), self._started_source, "ranks"))
