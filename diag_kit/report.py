@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from diag_kit import __version__
 from diag_kit.progress import stopped_early
 from diag_kit.records import Calculation, Hypothesis, Observation, Reason, Verification
+from diag_kit.report_tables import tables
 
 if TYPE_CHECKING:
     from diag_kit.investigation import Investigation
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def report(inv: Investigation) -> dict[str, Any]:
     """``question``, ``about``, ``partial`` (stopped by the user), ``warnings``, ``observations``, ``calculations``, ``findings``
     (best first), ``verifications``, ``resources`` (innocent, guilty, blind), ``not_understood``, ``version``. Superseded
-    calculations are in it too.
+    calculations are in it too. The tables of an observation are bounded as ``report_tables`` says.
     """
     from diag_kit.hypothesize.exoneration import exoneration
     from diag_kit.show.summary import warnings
@@ -30,7 +31,7 @@ def report(inv: Investigation) -> dict[str, Any]:
         "about": inv.about,
         "partial": stopped_early(inv.entries),
         "warnings": list(warnings(inv.entries)),
-        "observations": [_observation(o) for o in evidence.observations],
+        "observations": [_finite(_observation(o)) for o in evidence.observations],
         "calculations": made,
         "findings": [_finite(_finding(h)) for h in inv.findings],
         "verifications": [_finite(_verification(v)) for v in evidence.verifications],
@@ -51,6 +52,7 @@ def _observation(seen: Observation) -> dict[str, Any]:
         "parameters": dict(seen.parameters),
         "summary": seen.parsed.summary,
         "facts": [{"name": f.name, "value": f.value, "unit": f.unit, "source": f.source} for f in seen.facts],
+        "tables": tables(seen.parsed.tables),
         "problems": list(seen.parsed.problems),
         "commands": [
             {

@@ -41,12 +41,16 @@ def _is_json_iostat(text: str) -> bool:
 
 
 def _is_config(text: str) -> bool:
+    words = text[:65536].split()
+    if words and words[0].startswith("--") and sum(_FLAG.match(word) is not None for word in words) >= max(2, 0.3 * len(words)):
+        return True  # the arguments of a command, pasted without it
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     keys = [found[1] for line in lines if (found := re.match(r"\s*(?:- )?([\w./-]+):(?:\s|$)", line))]
     different = len(set(keys)) >= 0.5 * len(keys)  # "INFO: ..." on every line is a log
     return 2 <= len(lines) < 2000 and len(keys) >= 0.8 * len(lines) and different and not _METRIC.search(text)
 
 
+_FLAG = re.compile(r"--[A-Za-z][\w.-]*(?:=|$)")
 _PYTHON = _has(r"^(?:import \w|from [\w.]+ import |def \w+\(|class \w+[(:]|@\w[\w.]*|if __name__ ==)", 2)
 _METRIC = re.compile(r"loss\b\W{0,6}[\d.]|'lr':|\d%\||\bit/s\b|\ds/it\b", re.I)
 _LOG = _has(
@@ -72,7 +76,8 @@ _KINDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("df", _has(r"^Filesystem[ \t]+.*(?:Use%|IUse%|Capacity)")),
     ("meminfo", _has(r"^MemTotal:[ \t]+\d+ kB")),
     ("proc_status", _has(r"^(?:Name|Threads|VmRSS|Cpus_allowed_list|voluntary_ctxt_switches):\t", 2)),
-    ("profile", _has(r"Self CPU %|^[ \t]*ncalls[ \t]+tottime")),
+    ("profile", _has(r"Self CPU %|^[ \t]*ncalls[ \t]+tottime|^\|[ \t]+Action[ \t]+\|[ \t]+Mean duration")),
+    ("profile", _has(r"^[^\n:]{1,130}:[ \t]{1,60}mean: {0,20}[\d.]{1,20} ?m?s\b[ ,]{1,20}std: {0,20}[\d.]{1,20} ?m?s\b", 2)),
     ("uptime", _has(r"^[ \t]*\d\d:\d\d:\d\d up .*load average: ")),
     *SYSTEM_KINDS,
 )

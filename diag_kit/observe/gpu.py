@@ -49,10 +49,10 @@ class Gpus:
     Facts: driver_version, cuda_version, gpu_count, gpu_name, gpus_in_use, gpu_util_pct, gpu_power_w, gpu_power_limit_w,
     gpu_power_fraction (means over the GPUs in use), gpu_power_cap_fraction and gpu_thermal_fraction (share of the window
     held back, worst GPU), nvlink ("present" or "none"), nvlink_gb_per_s (nominal, one direction, all links of one GPU),
-    nvlink_inactive_links, nvlink_errors, gpu_pair_links, nic_count, p2p_pairs_not_ok, gpu_memory_unexplained_mib (of the GPU
-    where it is most), gpu_sm_clock_fraction and gpus_on_low_clocks (while busy), pcie_reduced_under_load, pcie_low_at_idle (no
-    fault: judge a link under load), gpu_ecc_uncorrected, gpu_remap_pending, gpu_remap_failed, gpu_retire_pending,
-    gpu_recovery_action. The source of each says which GPU.
+    nvlink_inactive_links, nvlink_errors, gpu_pair_links, nvlinks_per_pair (fewest), nic_count, p2p_pairs_not_ok,
+    gpu_memory_unexplained_mib (of the GPU where it is most), gpu_sm_clock_fraction and gpus_on_low_clocks (while busy),
+    pcie_reduced_under_load, pcie_low_at_idle (no fault: judge a link under load), gpu_ecc_uncorrected, gpu_remap_pending,
+    gpu_remap_failed, gpu_retire_pending, gpu_recovery_action. The source of each says which GPU.
     """
 
     seconds: float = 10.0

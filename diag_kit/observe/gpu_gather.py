@@ -172,12 +172,16 @@ class Gathered:
 
 
 def _link_facts(links: Links) -> Sequence[Fact]:
-    """gpu_pair_links: the kinds of link between pairs of GPUs; nic_count; p2p_pairs_not_ok."""
+    """gpu_pair_links: the kinds of link between pairs of GPUs; nvlinks_per_pair (fewest, of pairs that have NVLink); nic_count;
+    p2p_pairs_not_ok.
+    """
     source = "nvidia-smi topo -m"
     facts: list[Fact] = []
     if links.pairs:
         kinds = dict.fromkeys(sorted(pair["link"] for pair in links.pairs))
         facts.append(Fact("gpu_pair_links", ", ".join(kinds), f"{source}, {len(links.pairs)} pairs"))
+        bonded = [int(link[2:]) for link in kinds if link[:2] == "NV" and link[2:].isdecimal()]
+        facts.extend([Fact("nvlinks_per_pair", min(bonded), source, "links")] if bonded else [])
     if links.nics:
         facts.append(Fact("nic_count", len({nic["nic"] for nic in links.nics}), source, "network cards"))
     if links.p2p:

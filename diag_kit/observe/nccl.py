@@ -37,6 +37,7 @@ class NcclLog:
     ``nccl_warnings`` (line host pid device place text), ``nccl_settings`` (line host name value: what was set by environment).
 
     Facts: nccl_version, nccl_nranks (of the largest communicator), nccl_nnodes, nccl_network (Socket, IB, a plugin),
+    nccl_processes (that wrote a line: all ranks where each has its own process),
     nccl_interfaces, nccl_bootstrap_interface, nccl_no_ib (NET/IB found no device), nccl_net_plugin, nccl_transports,
     nccl_p2p_in_use, nccl_gdrdma (of the connections over NET), nccl_coll_channels, nccl_p2p_disabled_pairs, nccl_ranks_not_ready
     (init began and did not complete), nccl_warnings, nccl_first_warning, nccl_other_lines. Bootstrap's interface carries only the
@@ -96,8 +97,9 @@ def _mostly(text: str) -> bool:
 def _add(seen: Nccl, more: Nccl) -> None:
     for name in ("ranks", "channels", "warnings", "settings", "not_understood"):
         getattr(seen, name).extend(getattr(more, name))
-    for name in ("versions", "networks", "interfaces", "bootstrap", "plugin"):
+    for name in ("versions", "networks", "with_devices", "interfaces", "bootstrap", "plugin"):
         getattr(seen, name).extend(each for each in getattr(more, name) if each not in getattr(seen, name))
+    seen.processes |= more.processes
     seen.lines, seen.other = seen.lines + more.lines, seen.other + more.other
     seen.no_ib, seen.p2p_disabled = seen.no_ib or more.no_ib, seen.p2p_disabled + more.p2p_disabled
     seen.coll_channels = more.coll_channels if seen.coll_channels is None else seen.coll_channels
@@ -114,7 +116,8 @@ def _facts(seen: Nccl) -> tuple[Fact, ...]:
         ("nccl_version", ", ".join(seen.versions) or None, ""),
         ("nccl_nranks", max((int(row["nranks"]) for row in seen.ranks), default=None), "ranks"),
         ("nccl_nnodes", max((int(row["nnodes"]) for row in seen.ranks if row["nnodes"]), default=None), "nodes"),
-        ("nccl_network", ", ".join(seen.networks) or None, ""),
+        ("nccl_network", ", ".join(seen.networks or _old_networks(seen)) or None, ""),
+        ("nccl_processes", len(seen.processes) or None, "processes"),
         ("nccl_interfaces", ", ".join(seen.interfaces) or None, ""),
         ("nccl_bootstrap_interface", ", ".join(seen.bootstrap) or None, ""),
         ("nccl_no_ib", True if seen.no_ib else None, ""),
@@ -131,6 +134,11 @@ def _facts(seen: Nccl) -> tuple[Fact, ...]:
     ]
     source = f"NCCL output, {seen.lines} lines"
     return tuple(Fact(name, value, source, unit) for name, value, unit in values if value is not None)
+
+
+def _old_networks(seen: Nccl) -> list[str]:
+    """Before 2.7 no line said "Using network": the first network that finds a device is taken, IB before sockets (net.cc)."""
+    return seen.with_devices if len(seen.with_devices) == 1 or "IB" not in seen.with_devices else ["IB"]
 
 
 def _summary(seen: Nccl, facts: Sequence[Fact]) -> str:

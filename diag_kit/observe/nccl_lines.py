@@ -73,6 +73,9 @@ class Nccl:
     settings: list[dict[str, Any]] = field(default_factory=list)
     versions: list[str] = field(default_factory=list)
     networks: list[str] = field(default_factory=list)
+    with_devices: list[str] = field(default_factory=list)
+    """Networks that listed devices of theirs."""
+    processes: set[tuple[str, str]] = field(default_factory=set)
     interfaces: list[str] = field(default_factory=list)
     bootstrap: list[str] = field(default_factory=list)
     plugin: list[str] = field(default_factory=list)
@@ -105,6 +108,8 @@ def _line(seen: Nccl, line: str, count: int) -> bool:
         return version is not None
     told = {"line": count, "host": head["host"], "pid": whole(head["pid"] or ""), "device": whole(head["device"] or "")}
     said = head["said"].strip()
+    if len(seen.processes) < 100_000:
+        seen.processes.add((head["host"], head["pid"]))
     if head["level"] == "WARN":
         place = (head["place"] or "").strip() or None
         seen.warnings.append({**told, "place": place, "text": said[:500]})
@@ -140,6 +145,7 @@ def _network(seen: Nccl, said: str) -> bool:
     if bootstrap := _BOOTSTRAP.match(said):
         _once(seen.bootstrap, bootstrap[1])
     elif using := _INTERFACES.match(said):
+        _once(seen.with_devices, using["net"])
         for name in _INTERFACE.findall(using["list"]):
             _once(seen.interfaces, name)
     elif network := _NETWORK.search(said):

@@ -27,6 +27,11 @@ _DENIED = re.compile(
 )
 
 
+def _dashed(line: str, option: re.Match[str]) -> str:
+    """A short option as one types it: getopt prints its letter only (musl: ``unrecognized option: p``)."""
+    return f"-{option[2]}" if len(option[2]) == 1 and "bad -o argument" not in line else option[2]
+
+
 def tool_errors(text: str, most: int = 10) -> list[str]:
     """One sentence for each error in a text."""
     said: list[str] = []
@@ -35,7 +40,7 @@ def tool_errors(text: str, most: int = 10) -> list[str]:
         if missing := next((found for pattern in _MISSING if (found := pattern.search(line))), None):
             said.append(f"{missing[1]} is not installed there: nothing was observed by it")
         elif option := _OPTION.match(line):
-            name = f" {option[2]}" if option[2] else ""
+            name = f" {_dashed(line, option)}" if option[2] else ""
             said.append(f"{option[1]} there does not know the option{name}: nothing was observed by it")
         elif line.startswith("BusyBox v"):
             said.append("it is the program of BusyBox, with fewer options")

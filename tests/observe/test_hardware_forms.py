@@ -285,3 +285,19 @@ def test_damage_never_raises(kind: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(raw)))
     assert read(kind, raw[:at] + data.draw(st.binary(max_size=40)) + raw[at + data.draw(st.integers(0, 300)) :]).summary
     assert read(kind, data.draw(st.binary(max_size=200))).summary
+
+
+@pytest.mark.parametrize(
+    ("lines", "network"),
+    [
+        (["NET/IB : No device found.", "NET/Socket : Using [0]eth3:10.9.8.7<0>"], "Socket"),
+        (["NET/IB : Using [0]mlx5_4:1/IB ; OOB eth3:10.9.8.7<0>"], "IB"),
+        (["NET/Socket : Using [0]eth3:10.9.8.7<0>", "Using network AWS Libfabric"], "AWS Libfabric"),
+        (["NET/IB : No device found."], None),
+    ],
+)
+def test_the_network_of_nccl_before_it_named_it(lines: list[str], network: str | None) -> None:
+    text = "".join(f"[1,{pid}]<stdout>:n4:{pid}:99 [0] NCCL INFO {line}\n" for pid in (70, 71, 72) for line in lines)
+    result = CommandResult("files", "cat a.txt", text.encode(), b"", 0, datetime(2024, 1, 1, tzinfo=UTC), 0.0)
+    known = facts(NcclLog().read((result,)))
+    assert known.get("nccl_network") == network and known["nccl_processes"] == 3

@@ -219,3 +219,14 @@ def test_a_folder_of_all_cases_is_diagnosed(tmp_path: Path) -> None:
         assert "own fault" not in " ".join(
             problem for seen in investigation.evidence.observations for problem in seen.parsed.problems
         )
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        ("ps: unrecognized option: w\nBusyBox v1.35.0 multi-call binary.\n", "the option -w:"),
+        ("ps: bad -o argument 'rss', supported arguments: user,group\n", "the option rss:"),
+    ],
+)
+def test_a_short_option_is_named_as_one_types_it(tmp_path: Path, raw: str, said: str) -> None:
+    assert said in observed(tmp_path, raw)[0].parsed.problems[0]

@@ -25,6 +25,7 @@ LAYERS = (
     ("argument_checks", "investigation", "sweep"),
     ("show",),
     ("postmortem",),
+    ("report_tables",),
     ("report", "score"),
     ("cli",),
     ("__main__",),

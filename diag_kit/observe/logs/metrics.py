@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import pandas as pd
+
 from diag_kit.evidence import Evidence
 from diag_kit.hosts.protocol import Host
 from diag_kit.observe.logs.derived import derived_facts
 from diag_kit.observe.logs.pieces import READ_SCRIPT, log_paths
-from diag_kit.observe.logs.read import all_facts, gather, left_out, metrics_frame, not_understood, summarise, tables_of
-from diag_kit.observe.logs.reading import understand
+from diag_kit.observe.logs.read import all_facts, gather, left_out, metrics_frame, not_understood, pace_of, summarise, tables_of
+from diag_kit.observe.logs.reading import Reading, understand
 from diag_kit.observe.probe import probe
-from diag_kit.records import CommandResult, Cost, Parsed
+from diag_kit.records import CommandResult, Cost, Fact, Parsed
 
 
 @probe
@@ -30,8 +32,8 @@ class LogMetrics:
     micro_step(Int64) split("train"|"val") line(Int64, the last physical line) file lr loss, the other printed columns
     (float64), lr_text (the digits as printed). Table ``timings``, of the same shape: what is printed beside the main record
     of a step (throughput, timers). Table ``progress``: states of progress bars. Facts: clock, framework,
-    log_form, log_every_steps, rank_tags, rank_filter, step_restarts_each_epoch, printed totals; of a
-    pasted log also the start-up facts.
+    log_form, log_every_steps, rank_tags, rank_filter, step_restarts_each_epoch, printed totals, the pace (``pace``);
+    of a pasted log also the start-up facts.
     """
 
     path: str | Sequence[str] | None = None
@@ -64,7 +66,8 @@ class LogMetrics:
         reading = understand(found)
         metrics, midnights = metrics_frame(reading)
         pasted = any(not piece.growing for piece in found)  # nothing else will read its start-up lines
-        facts = all_facts(reading, metrics, midnights) if pasted else derived_facts(reading, metrics, midnights)
+        derived = all_facts if pasted else _without_start
+        facts = derived(reading, metrics, midnights)
         return Parsed(
             summary=summarise(reading, metrics, facts),
             facts=tuple(facts),
@@ -72,3 +75,7 @@ class LogMetrics:
             not_understood=tuple(not_understood(reading)),
             problems=(*problems, *left_out(found)),
         )
+
+
+def _without_start(reading: Reading, metrics: pd.DataFrame, midnights: int) -> list[Fact]:
+    return [*derived_facts(reading, metrics, midnights), *pace_of(reading, metrics)]

@@ -8,6 +8,7 @@ import pandas as pd
 
 from diag_kit.observe.logs.derived import derived_facts, progress_frame, row_times
 from diag_kit.observe.logs.learned import learn_clock, learn_step
+from diag_kit.observe.logs.pace import pace_facts
 from diag_kit.observe.logs.pieces import Piece, pieces
 from diag_kit.observe.logs.reading import Reading, understand
 from diag_kit.records import CommandResult, Fact, NotUnderstood, Parsed
@@ -37,7 +38,13 @@ def all_facts(reading: Reading, metrics: pd.DataFrame, midnights: int) -> list[F
     started = reading.startup.facts()
     guessed = [fact for fact in started if fact.name == "framework"]
     rest = [fact for fact in started if fact.name != "framework"]
-    return [*guessed, *derived_facts(reading, metrics, midnights), *rest]
+    return [*guessed, *derived_facts(reading, metrics, midnights), *pace_of(reading, metrics), *rest]
+
+
+def pace_of(reading: Reading, metrics: pd.DataFrame) -> list[Fact]:
+    """Figures of the printed columns; only where all columns were read."""
+    files = ", ".join(dict.fromkeys(piece.file for piece in reading.pieces))
+    return pace_facts(metrics[metrics["split"] == "train"], [state.bar for state in reading.bars], files)
 
 
 def gather(results: tuple[CommandResult, ...], skip: int = 1) -> tuple[list[Piece], list[str]]:

@@ -10,6 +10,7 @@ from diag_kit.observe.logs.fact_words import SAMPLE, STEP, TRAIN, VAL, Stated, w
 from diag_kit.observe.logs.line import Line
 from diag_kit.observe.logs.numbers import to_float
 from diag_kit.observe.logs.pairs import Pair, find_dicts, text_pairs
+from diag_kit.observe.logs.trouble import MAX_TEXT, Trouble
 from diag_kit.records import Fact
 
 _HINT = re.compile(
@@ -74,6 +75,7 @@ class StartUp:
         self._started_source = ""
         self._evaluating = False
         self._order = 0
+        self._trouble = Trouble()
 
     def begin_file(self) -> None:
         self._evaluating = False
@@ -81,6 +83,8 @@ class StartUp:
     def take(self, line: Line, file: str, before_metrics: bool) -> None:
         """One message that is no metric record."""
         text = line.text
+        for stated in self._trouble.of(text, f"{file} line {line.last}: {quoted(text[:MAX_TEXT])}"):
+            self._state(stated, f"{file} line {line.last}: {quoted(text[:MAX_TEXT])}")
         if len(text) > 4000 or not _HINT.search(text):
             return
         shape = re.sub(r"\d+", "0", text[:200])
@@ -143,17 +147,23 @@ class StartUp:
     def _epoch_done(self, text: str, source: str) -> None:
         """``epoch 0 finished, 375 steps``: what one epoch really held, and how long it took."""
         pairs, _ = text_pairs(text)
+        steps: float | None = None
+        seconds: float | None = None
         for pair in pairs:
             value = to_float(pair.value)
             if value is None:
                 continue
             words, after = set(words_of(pair.key)), set(words_of(" ".join(pair.after[:2])))
             if (words | after) & STEP and pair.explicit | bool(after & STEP) and value == int(value):
+                steps = value
                 self._state(Stated("epoch_steps_done", int(value), "steps"), source)
             elif words & {"time", "cost", "took", "duration"} and (pair.unit == "s" or after & {"s", "sec", "second"}):
+                seconds = value
                 self._state(Stated("epoch_s", value, "s"), source)
             elif words & {"sample", "example", "row"} and pair.explicit:
                 self._state(Stated("epoch_samples_done", int(value), "samples"), source)
+        if steps and seconds:
+            self._state(Stated("epoch_step_s", float(f"{seconds / steps:.7g}"), "s"), source)
 
     def _run_ended(self, text: str, source: str) -> None:
         """The summary of a Hugging Face Trainer: ``{'train_runtime': 5081.1, 'train_samples_per_second': 22.2, ...}``."""
@@ -226,6 +236,7 @@ class StartUp:
         """Weaker statements first, plain ones last, each group in the order of the log."""
         ordered = sorted([*self._stated.values(), *self._ranks_of_all_nodes()], key=lambda entry: (entry[0], entry[1]))
         facts = [fact for _, _, fact in ordered]
+        facts += self._trouble.facts()
         started = max(self._started.values(), key=len)
         if started:
             facts.append(Fact("started_ranks", len(started), self._started_source, "ranks"))
