@@ -120,8 +120,8 @@ class Communication(_Inputs):
     """What a step sends from each rank, before any overlap with compute (formulas and sources: ``calculate.communication``).
 
     Fully sharded, the default: (N-1)/N x (2 gathers x 2 bytes x parameters + 4 bytes x trainable parameters): every group is
-    gathered twice in bf16 (forward, backward), gradients reduced once in fp32, frozen parameters gathered but not reduced. Groups that are
-    gathered once, or layers called several times a step, change it: count them in a trace. ``link_gb_per_s`` is one way.
+    gathered twice in bf16 (forward, backward), gradients reduced once in fp32, frozen parameters gathered but not reduced. Groups
+    that are gathered once, or layers called several times a step, change it: count them in a trace. ``link_gb_per_s`` is one way.
     With accumulation and nothing known of ``gradient_sync``: the value reduces at each micro-batch, the interval reaches down to
     once a step.
     """
@@ -199,7 +199,7 @@ class CommunicationParts(_Inputs):
 
     ``comm_gathers_gb``, ``comm_reductions_gb``, ``comm_activations_gb``; ``comm_exposed_s_low``: everything that can runs beside
     compute (that of one GPU alone where ``one_gpu_steps_per_s`` is known: the same batch on a rank); ``comm_exposed_s_high``:
-    nothing does. ``comm_one_gather_s``: the usual first estimate (parameters x bytes / bandwidth), with what it leaves out in its note.
+    nothing does. ``comm_one_gather_s``: the usual first estimate (parameters x bytes / bandwidth); the note says what it lacks.
     """
 
     one_gpu_steps_per_s: float | None = None
