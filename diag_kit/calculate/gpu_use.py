@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from diag_kit.calculate.calculator import calculator
-from diag_kit.calculate.communication import BYTES
+from diag_kit.calculate.collectives import BYTES
 from diag_kit.calculate.compute import (
     OPTIMIZER_BYTES,
     Flops,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from diag_kit.calculate.calculator import calculator
-from diag_kit.calculate.communication import (
+from diag_kit.calculate.collectives import (
     BYTES,
     Job,
     Sent,
@@ -117,7 +117,7 @@ def _sum(job: Job) -> float | None:
 @calculator
 @dataclass(frozen=True)
 class Communication(_Inputs):
-    """What a step sends from each rank, before any overlap with compute (formulas and sources: ``calculate.communication``).
+    """What a step sends from each rank, before any overlap with compute (formulas and sources: ``calculate.collectives``).
 
     Fully sharded, the default: (N-1)/N x (2 gathers x 2 bytes x parameters + 4 bytes x trainable parameters): every group is
     gathered twice in bf16 (forward, backward), gradients reduced once in fp32, frozen parameters gathered but not reduced. Groups

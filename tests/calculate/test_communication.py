@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from evidence_cases import FOUNDING_TOLD, compute, founding, told
 
-from diag_kit.calculate.communication import (
+from diag_kit.calculate.collectives import (
     Job,
     bus_gb_per_s,
     exposed,
@@ -231,3 +231,20 @@ def test_without_a_bandwidth_seconds_are_not_known():
     assert two_hosts["comm_s_per_step"].value is None and "node_link_gb_per_s" in two_hosts["comm_s_per_step"].note
     slow = calculations(Communication(), *SIZES, ("ranks_per_node", 2), ("node_link_gb_per_s", 12.5))
     assert slow["comm_s_per_step"].value == pytest.approx(11.4 / 12.5)
+
+
+def test_no_module_hides_a_calculator_of_its_name():
+    """Importing ``calculate.x`` sets x on the package, so that ``dk.calculate.x()`` would call a module."""
+    import diag_kit.calculate as package
+    from diag_kit.calculate.calculator import all_calculators
+
+    assert all(getattr(package, name) is maker for name, maker in all_calculators().items())
+
+
+def test_accumulation_reduces_each_time_or_once():
+    facts = (*founding(accumulation=8, total=22155).entries(), *FOUNDING_TOLD)
+    made = {each.name: each for each in Communication().compute(Evidence(facts))}
+    gigabytes = made["comm_gb_per_step"]
+    assert (gigabytes.value, gigabytes.interval.low) == pytest.approx((8 * 11.4, 8 * 7.8 + 3.6))
+    once = Communication().compute(Evidence((*facts, told("O98", "gradient_sync", "once a step"))))[0]
+    assert (once.value, once.interval) == (pytest.approx(66.0), None)
