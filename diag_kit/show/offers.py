@@ -39,7 +39,9 @@ class Offer:
         return f"{self.probe.title}, {seconds}{_COST[self.probe.cost]}"
 
 
-def offer(probe: NextProbe, host_kind: str = "", held: frozenset[str] | None = None, evidence: Evidence | None = None) -> Offer:
+def offer(
+    probe: NextProbe, host_kind: str = "", held: frozenset[str] | None = None, evidence: Evidence | None = None
+) -> Offer:
     """``host_kind`` "files": nothing can be run on a folder of pasted outputs, but one more output can be put there.
 
     ``held``: the probes that a recording holds; what needs another can be run on the live host only.
