@@ -78,7 +78,7 @@ def data_parallel(evidence: Evidence, by_hand: float | None = None) -> DataParal
         return DataParallel(int(stated.value), world, stated.source)
     if world.value is None or world.value < 1:
         return DataParallel(None, world, "", "the number of ranks is not known")
-    groups = _model_parallel(evidence)
+    groups = model_parallel_sizes(evidence)
     shared = 1
     for size in groups.values():
         shared *= size
@@ -91,7 +91,7 @@ def data_parallel(evidence: Evidence, by_hand: float | None = None) -> DataParal
     return DataParallel(ranks // shared, world, f"{ranks} ranks / {named}")
 
 
-def _model_parallel(evidence: Evidence) -> dict[str, int]:
+def model_parallel_sizes(evidence: Evidence) -> dict[str, int]:
     """Sizes by kind, from facts first, then from the command line; absent kinds are left out."""
     found: dict[str, int] = {}
     line = text_fact(evidence, "command_line")

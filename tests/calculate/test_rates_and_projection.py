@@ -8,9 +8,9 @@ import pytest
 from evidence_cases import Run, compute, founding, observation, told
 
 from diag_kit.calculate.calculator import all_calculators
-from diag_kit.calculate.demand import Communication
 from diag_kit.calculate.rates import StepRate
 from diag_kit.calculate.run_projection import Projection
+from diag_kit.calculate.sent_per_step import Communication
 from diag_kit.calculate.standard import standard_calculators
 from diag_kit.evidence import Evidence
 from diag_kit.records import Calculation, Fact
