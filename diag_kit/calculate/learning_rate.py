@@ -54,12 +54,12 @@ def schedule(steps: Sequence[float], texts: Sequence[str], end_rate: float | Non
         return Schedule("not known", None, None, f"{len(points)} logged steps with a learning rate are too few")
     points = _run_starts(points)
     rates, errors = points.rates, points.errors
-    top = np.flatnonzero(rates + errors >= (rates - errors).max())
-    first, last = int(top[0]), int(top[-1])
-    if first == 0 and last == len(points) - 1:
+    if bool((rates + errors >= (rates - errors).max()).all()):
         return Schedule("constant so far", None, None, "the learning rate is constant so far: where it ends does not show")
+    top = np.flatnonzero(rates >= rates.max() - errors / 2)
+    first, last = int(top[0]), int(top[-1])
     if last == len(points) - 1:
-        kind = "warming up" if last == first or rates[first] < rates[last] else "constant since the warm-up"
+        kind = "warming up" if last - first < 3 else "constant since the warm-up"
         return Schedule(kind, None, None, f"the learning rate has not fallen yet ({kind}): where it ends does not show")
     falling, note = _falling(points, last)
     if falling is None:
@@ -202,7 +202,7 @@ def _steps(evidence: Evidence, records: Records) -> list[float] | None:
 
 @calculator
 @dataclass(frozen=True)
-class LearningRate:
+class LrSchedule:
     """``lr_schedule_end_step``: the step at which the schedule in the log ends; ``lr_end_over_planned``: that / planned steps.
 
     By hand: ``planned_steps``, ``end_rate`` (the learning rate at the end of the decay, for schedules with a floor).
@@ -211,7 +211,7 @@ class LearningRate:
     planned_steps: float | None = None
     end_rate: float | None = None
 
-    name: ClassVar[str] = "learning_rate"
+    name: ClassVar[str] = "lr_schedule"
 
     def compute(self, evidence: Evidence) -> tuple[Calculation, ...]:
         found, ids = logged_schedule(evidence, self.end_rate)

@@ -23,6 +23,7 @@ FARTHEST = 300.0
 """Ends are looked for up to so many times the decay seen: one farther off cannot be told from none."""
 POWERS = {"linear": 1.0, "polynomial (power 2)": 2.0, "polynomial (power 0.9)": 0.9, "polynomial (power 3)": 3.0}
 MOST_POINTS = 60
+GOLDEN = 0.6180339887
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ def _shaped_fit(
     points: Points, family: str, shape: Callable[[Floats], Floats], starts: Sequence[float], floor: float | None
 ) -> Fit | None:
     """rate = floor + height x shape((step - start) / (end - start)), for each start; the hull of the ends that pass."""
-    ordered = sorted(set(starts))
+    ordered = _apart(sorted(set(starts)))
     gaps = np.diff(ordered)
     slack = STEP_SLACK + (float(gaps.max()) / 2 if len(gaps) else 0.0)
     settled = _ends_in_sight(points)
@@ -166,6 +167,16 @@ def _shaped_fit(
     if len(ends) < len(found):
         return Fit(family, None, None, None)
     return Fit(family, min(x for x in lows if x is not None), max(x for x in highs if x is not None), float(np.median(ends)))
+
+
+def _apart(starts: list[float]) -> list[float]:
+    """Starts nearer to each other than an eighth of their range say the same within the slack that the gaps give."""
+    distance = max(STEP_SLACK, (starts[-1] - starts[0]) / 8)
+    kept = starts[:1]
+    for start in starts[1:-1]:
+        if start - kept[-1] >= distance and starts[-1] - start >= distance / 2:
+            kept.append(start)
+    return kept if len(starts) == 1 else [*kept, starts[-1]]
 
 
 def _passes(
@@ -186,11 +197,17 @@ def _passes(
             return np.asarray(ceiling - bottom, dtype=float)
 
         left, right = np.zeros(len(ends)), np.full(len(ends), 1.5)
-        for _ in range(32):  # the gap is concave in the height
-            one, two = left + (right - left) * 0.382, left + (right - left) * 0.618
-            better = gap(one) > gap(two)
+        # The gap is concave in the height: golden-section search, one evaluation a round.
+        one, two = left + (right - left) * (1 - GOLDEN), left + (right - left) * GOLDEN
+        at_one, at_two = gap(one), gap(two)
+        for _ in range(30):
+            better = at_one > at_two
             left, right = np.where(better, left, one), np.where(better, two, right)
-        return gap((left + right) / 2)
+            fresh = np.where(better, left + (right - left) * (1 - GOLDEN), left + (right - left) * GOLDEN)
+            found = gap(fresh)
+            one, two = np.where(better, fresh, two), np.where(better, one, fresh)
+            at_one, at_two = np.where(better, found, at_two), np.where(better, at_one, found)
+        return np.maximum(at_one, at_two)
 
     return passes
 
@@ -202,7 +219,7 @@ def _search(passes: Callable[[Floats], Floats], family: str, origin: float, near
     best, spread = np.geomspace(begin, FARTHEST * seen, 70), (FARTHEST * seen / begin) ** (1 / 69)
     place = 0.0
     everywhere: list[float] = []
-    for _ in range(5):
+    for _ in range(7):
         gaps = passes(origin + best)
         everywhere += [float(x) for x in best[gaps >= 0]]
         place = float(best[int(np.argmax(gaps))])
