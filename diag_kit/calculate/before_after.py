@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from diag_kit.calculate.statistics import Floats, autocorrelation_time
+from diag_kit.calculate.statistics import Floats, autocorrelation_time, student_quantile
 from diag_kit.records import Interval, Value
 
 MIN_BLOCKS = 12
@@ -128,7 +128,7 @@ def _clean(seconds: Sequence[float]) -> Floats:
 
 
 def _apart(values: Floats) -> tuple[Floats, Stalls]:
-    """The steady steps, and the stalls: longer than 5 medians and 1 s beyond the median (as in ``statistics.step_times``)."""
+    """The steady steps, and the stalls: longer than 5 medians and 1 s beyond the median."""
     if not len(values):
         return values, Stalls(0, 0, 0.0)
     middle = float(np.median(values))
@@ -166,13 +166,6 @@ def _squared_error(values: Floats) -> float:
     power = float((centred**2).sum())
     neighbours = float((centred[1:] * centred[:-1]).sum()) / power if power > 0 else 0.0
     return power / (len(values) - 1) / len(values) * (1 + 2 * max(0.0, min(neighbours, 0.5)))
-
-
-def student_quantile(freedom: float, normal: float = 1.959964) -> float:
-    """Student's t at 97.5 % by the expansion of Cornish and Fisher (Abramowitz and Stegun 26.7.5); 0.1 % off at 7."""
-    z, v = normal, max(freedom, 3.0)
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * v**3)
-    return z + (z**3 + z) / (4 * v) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2) + third
 
 
 def steps_needed(block_medians: Floats, block: int, effect: float) -> int | None:

@@ -149,26 +149,70 @@ def bootstrap_means(values: Sequence[float], seed: int = 0, draws: int = DRAWS) 
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """Mean time of a step with a 95 % interval; how many ``stalls`` were seen (their cost is in mean and interval)."""
+    """Mean time of a step with a 95 % interval; how many ``stalls`` were seen (their cost is in mean and interval).
+
+    ``abstained``: why the interval does not bound the mean of the run; empty where it does.
+    """
 
     mean_s: float
     interval: Interval
     stalls: int
     steps: int
+    abstained: str = ""
 
 
-def step_times(seconds: Sequence[float], resolution_s: float = 0.0, seed: int = 0) -> StepTimes:
+FEWEST_STEPS = 20
+"""Steps below which neither the autocorrelation nor the tail of the step times is known."""
+MOST_STALLS = 0.1
+"""Share of steps beyond which long steps are no rare stalls but the usual spread of the work."""
+
+
+def stall_limit(values: Floats, resolution_s: float = 0.0) -> float:
+    """Beyond it a step is a stall: median + 6 scaled median absolute deviations, at least a fifth of the median and two ticks.
+
+    Where more than a tenth of the steps lie beyond, the work itself varies: then 5 medians and 1 s beyond the median.
+    """
+    middle = float(np.median(values))
+    spread = 1.4826 * float(np.median(np.abs(values - middle)))
+    limit = middle + max(6 * spread, 0.2 * middle, 2 * resolution_s)
+    if float((values > limit).mean()) > MOST_STALLS:
+        limit = max(5 * middle, middle + 1.0 + 2 * resolution_s)
+    return limit
+
+
+def mean_error(values: Floats) -> tuple[float, float]:
+    """Standard error of the mean of correlated values, and its degrees of freedom.
+
+    Correlations estimated from few values are too small: that of neighbours is corrected by (1 + 3 r) / n (Marriott and Pope,
+    Biometrika 41, 1954) and by half its own standard error, sqrt((1 - r^2) / n), since too wide is better than too narrow. The
+    larger of the sum of correlations and of what neighbours alone imply, (1 + r) / (1 - r), counts.
+    """
+    size = len(values)
+    centred = values - values.mean()
+    power = float((centred**2).sum())
+    if size < 4 or power == 0:
+        return 0.0, float(max(size - 1, 1))
+    neighbours = float((centred[1:] * centred[:-1]).sum()) / power
+    doubt = math.sqrt(max(1 - neighbours**2, 0.0) / size) / 2
+    neighbours = min(max(neighbours + (1 + 3 * neighbours) / size + doubt, 0.0), 0.99)
+    together = min(max(autocorrelation_time(list(values)), (1 + neighbours) / (1 - neighbours)), size / 3)
+    variance = power / (size - together)
+    return math.sqrt(variance * together / size), max(size / together - 1, 2.0)
+
+
+def step_times(seconds: Sequence[float], resolution_s: float = 0.0, seed: int = 0, rare_stalls: bool = False) -> StepTimes:
     """Steady part by block bootstrap, rare stalls as a Gamma-Poisson process with exponential sizes.
 
-    A stall is a step longer than 5 medians and 1 s beyond the median (and beyond the clock's resolution). With none seen the
-    interval holds only for runs without: stalls rarer than one in ``steps`` cannot be bounded.
+    The bootstrap is widened to the error that ``mean_error`` gives: blocks of a short window hide part of the correlation.
+    ``rare_stalls``: stalls are known to occur (evaluation, checkpoints, an earlier window); with none seen the mean cannot be
+    bounded then, and ``abstained`` says so. Without that knowledge the interval holds only for runs without stalls: a window
+    with none looks the same in both.
     """
     values = np.asarray(seconds, dtype=float)
     middle = float(np.median(values))
-    limit = max(5 * middle, middle + 1.0 + 2 * resolution_s)
-    stalled = values > limit
+    stalled = values > stall_limit(values, resolution_s)
     steady = values[~stalled]
-    means = bootstrap_means(list(steady), seed)
+    means = _widened(bootstrap_means(list(steady), seed), steady)
     count = int(stalled.sum())
     if count:
         generator = np.random.default_rng(seed + 1)
@@ -179,4 +223,27 @@ def step_times(seconds: Sequence[float], resolution_s: float = 0.0, seed: int = 
     low, high = (float(each) for each in np.quantile(means, (0.025, 0.975)))
     slack = resolution_s / max(len(values), 1)
     mean = float(values.mean())
-    return StepTimes(mean, Interval(min(low, mean) - slack, max(high, mean) + slack), count, len(values))
+    why = ""
+    if len(values) < FEWEST_STEPS:
+        why = f"{len(values)} steps are too few"
+    elif rare_stalls and not count:
+        why = f"stalls are known to occur and none fell in these {len(values)} steps: their cost cannot be bounded"
+    return StepTimes(mean, Interval(min(low, mean) - slack, max(high, mean) + slack), count, len(values), why)
+
+
+def _widened(means: Floats, steady: Floats) -> Floats:
+    """Bootstrap means spread about their own mean so that their 95 % are Student's with the error of ``mean_error``."""
+    error, freedom = mean_error(steady)
+    spread = float(means.std())
+    if spread <= 0 or error <= 0:
+        return means
+    centre = float(means.mean())
+    wanted = error * student_quantile(freedom) / 1.959964
+    return np.asarray(centre + (means - centre) * max(1.0, wanted / spread), dtype=float)
+
+
+def student_quantile(freedom: float, normal: float = 1.959964) -> float:
+    """Student's t at 97.5 % by the expansion of Cornish and Fisher (Abramowitz and Stegun 26.7.5); 0.1 % off at 7."""
+    z, v = normal, max(freedom, 3.0)
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * v**3)
+    return z + (z**3 + z) / (4 * v) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2) + third
