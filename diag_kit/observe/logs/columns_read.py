@@ -273,7 +273,8 @@ def counted(whole: Whole, file: str) -> Reading:
     for each in whole.picked:
         found, line, size = each.shape.found, each.shape.line, len(each.lines)
         reading.forms[each.shape.framework, found.form, found.level] += size
-        reading.counts[9 if found.from_bar else found.level, found.counts] += size
+        if found.counts and found.split == "train":
+            reading.counts[9 if found.from_bar else found.level, found.counts] += size
         kind = line.rank_kind or found.rank_kind or ("file" if ranks_of_files([file])[0] is not None else "")
         if kind:
             reading.rank_kinds[kind] += size
