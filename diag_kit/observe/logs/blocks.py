@@ -56,7 +56,7 @@ def join_blocks(lines: Iterable[Line]) -> Iterator[Line]:
                 state.parts.append(line)
                 continue
             yield from _close(state)
-        kind = _opens(text)
+        kind = opens_block(text)
         if kind:
             if state is None:
                 state = states[line.rank] = _State()
@@ -83,7 +83,7 @@ def _cut_host(line: Line) -> None:
         line.text = line.text[line.text.rindex("\t[") + 1 :] if "\t[" in line.text else line.text
 
 
-def _opens(text: str) -> str:
+def opens_block(text: str) -> str:
     """Which block a line opens; "" for none. Cheap for all others."""
     first = text[:1]
     if first == "[":

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from diag_kit.observe.logs.blocks import opens_block
 from diag_kit.observe.logs.csv_rows import _header as csv_header
 from diag_kit.observe.logs.line_shape import KIND_CLASS, Shape, pattern_of, shape_of
 from diag_kit.observe.logs.normalise import decode, is_labelled
@@ -25,9 +26,11 @@ class _Group:
 
 def learn(sample: bytes, columns: Sequence[str]) -> tuple[Shape, ...]:
     """The shapes that cover most of the sample, most frequent first; none when the log is of a kind whose lines hang
-    together (CSV, ``srun --label``)."""
+    together (CSV, ``srun --label``, blocks of several lines, a main line with others beside it)."""
     lines = sample.split(b"\n")[:-1]
     if is_labelled(sample) or not lines or csv_header(decode(lines[0]).strip()):
+        return ()
+    if any(opens_block((_text(raw) or "").lstrip()) for raw in lines):
         return ()
     groups: dict[tuple[str, ...], _Group] = {}
     known: list[_Group] = []
@@ -51,6 +54,8 @@ def learn(sample: bytes, columns: Sequence[str]) -> tuple[Shape, ...]:
         group.pattern = re.compile(pattern_of(group.shape, ()))
         group.count += 1
     best = sorted((g for g in known if g.shape.wanted(columns)), key=lambda g: -g.count)[:MAX_SHAPES]
+    if any(g.shape.found.level for g in known):
+        return ()  # which lines are the main ones shows in the whole log only
     least = max(2, 0.01 * len(lines))
     texts = [text for raw in lines[:: max(1, len(lines) // 300)] if (text := _text(raw)) is not None]
     return tuple(replace(g.shape, usual=_usual(g.shape, texts)) for g in best if g.count >= least)
