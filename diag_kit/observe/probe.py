@@ -50,7 +50,8 @@ _PROBES: dict[str, type[Any]] = {}
 def probe(cls: type[P]) -> type[P]:
     """Class decorator that enters a probe in the list."""
     name = cls.name  # type: ignore[attr-defined]
-    if name in _PROBES and _PROBES[name].__qualname__ != cls.__qualname__:
+    there = _PROBES.get(name)
+    if there is not None and (there.__module__, there.__qualname__) != (cls.__module__, cls.__qualname__):
         raise BadInput(f"two probes are called {name}", where=cls.__module__, next_step="rename one")
     _PROBES[name] = cls
     return cls

@@ -19,7 +19,7 @@ from diag_kit.observe.bandwidth_tests import BandwidthTests
 from diag_kit.observe.documents import observe_documents
 from diag_kit.observe.gpu_state import GpuState
 from diag_kit.observe.nccl import NcclLog
-from diag_kit.observe.network import Network
+from diag_kit.observe.nics import Nics
 from diag_kit.observe.pcie import PcieLinks
 from diag_kit.records import CommandResult, Fact, Parsed
 
@@ -83,7 +83,7 @@ PROBES: dict[str, tuple[type[Any], str]] = {
     "nccl": (NcclLog, NCCL),
     "nccl_tests": (BandwidthTests, TESTS),
     "lspci": (PcieLinks, LSPCI),
-    "ibstat": (Network, IBSTAT),
+    "ibstat": (Nics, IBSTAT),
 }
 
 
@@ -259,7 +259,7 @@ def test_rates_and_faults_of_the_window() -> None:
     assert facts(parsed)["network_faults_grown"] == 3 and facts(parsed)["infiniband_rate_gbit_per_s"] == 200.0
 
 
-@pytest.mark.parametrize("probe", [PcieLinks(), Network(seconds=1), GpuState()])
+@pytest.mark.parametrize("probe", [PcieLinks(), Nics(seconds=1), GpuState()])
 def test_probes_of_this_machine_say_something(probe: Any) -> None:
     results = probe.collect(local("trainbox"), Evidence())
     assert results[0].exit_status == 0 and probe.read(results).summary

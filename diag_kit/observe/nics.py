@@ -40,7 +40,7 @@ exit 0
 
 @probe
 @dataclass(frozen=True)
-class Network:
+class Nics:
     """Every port twice, some seconds apart, from /sys without root: what it carries and which errors grow now.
 
     Equivalent: ``grep . /sys/class/net/*/{operstate,speed} /sys/class/net/*/statistics/*``; ``ibstat``; ``ethtool -S IFACE``.
@@ -56,7 +56,7 @@ class Network:
 
     seconds: float = 3.0
 
-    name: ClassVar[str] = "network"
+    name: ClassVar[str] = "nics"
     cost: ClassVar[Cost] = Cost.READ_ONLY
     equivalent: ClassVar[str] = (
         "grep . /sys/class/net/*/{operstate,speed} /sys/class/net/*/statistics/*; ibstat; ethtool -S IFACE"
