@@ -68,7 +68,9 @@ class Findings(tuple[Hypothesis, ...]):
     partial: bool = False
 
     def __repr__(self) -> str:
-        lines = [f"{place}  {found.status}  {found.claim}" for place, found in enumerate(self, 1)]
+        told = [(found.status.value, found.claim) for found in self if found.status is not Status.REFUTED]
+        told += [("not the cause", found.title) for found in self if found.status is Status.REFUTED]
+        lines = [f"{place}  {status}  {text}" for place, (status, text) in enumerate(told, 1)]
         return "\n".join([f"!! {STOPPED}", *lines] if self.partial else lines)
 
 
@@ -92,6 +94,12 @@ class Investigation:
     def __repr__(self) -> str:
         counts = ", ".join(f"{n} {letter}" for letter, n in sorted(self._counts.items()))
         return f"<Investigation of {self.host.name}: {self.question!r} ({counts or 'nothing yet'})>"
+
+    def __str__(self) -> str:
+        """The screen that the command line prints: ``print(inv)``."""
+        from diag_kit.show.text import screen
+
+        return screen(self)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         from diag_kit.show.page import page

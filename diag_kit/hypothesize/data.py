@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from diag_kit.calculate.inputs import text_fact
 from diag_kit.calculate.split_arithmetic import Split
 from diag_kit.evidence import Evidence
 from diag_kit.hypothesize.cards import reason, value
@@ -22,12 +23,15 @@ NEXT = 'files open per rank, read-only: inv.verify("{cause}")'
 SHARED_CLAIM = "each rank trains on the whole dataset (own or same order: undecided)"
 SAME_CLAIM = "or each rank trains on the whole dataset in the same order (not told apart from data.dup_no_sampler)"
 FIX = (
-    "Split the loader by rank: a rank-aware batch sampler (speculators: MultipackDistributedBatchSamplerV2 with "
-    "num_replicas=world size, rank=global rank), or torch's DistributedSampler. Traps: speculators' Trainer calls set_epoch only "
-    "on batch_sampler, so a plain sampler repeats one order every epoch; the learning-rate schedule and its warm-up are built on "
-    "the old length and shrink with it, and a resumed checkpoint continues on another curve; every rank needs equally many "
-    "batches, uneven shards hang the collectives."
+    "Split the loader by rank: torch's DistributedSampler, or a rank-aware batch sampler with num_replicas=world size and "
+    "rank=global rank{library}. Traps: set_epoch must be called each epoch, or every epoch repeats one order{trainer}; the "
+    "learning-rate schedule and its warm-up are built on the old length and shrink with it, and a resumed checkpoint continues "
+    "on another curve; every rank needs equally many batches, uneven shards hang the collectives."
 )
+SPECULATORS = {
+    "library": " (speculators: MultipackDistributedBatchSamplerV2)",
+    "trainer": " (speculators' Trainer calls it only on batch_sampler)",
+}
 DOUBLE_FIX = (
     "Let one side split: a plain loader if the framework splits (accelerate, Lightning), or its splitting switched off. Epochs, "
     "schedule and run become N times longer: then they cover the data."
@@ -36,7 +40,9 @@ DOUBLE_FIX = (
 
 def _fix(evidence: Evidence) -> str:
     also = second_fault(evidence)
-    return f"{FIX} Not the whole answer: {also.text}." if also else FIX
+    speculators = text_fact(evidence, "framework") == "speculators"
+    fix = FIX.format(**(SPECULATORS if speculators else dict.fromkeys(SPECULATORS, "")))
+    return f"{fix} Not the whole answer: {also.text}." if also else fix
 
 
 def _claim(case: ShardingCase, cause_id: str, status: Status) -> str:

@@ -33,7 +33,7 @@ def about_lines(ledger: Ledger) -> tuple[Line, ...]:
     """The lines under the title: what kind of record this is, and of which host."""
     lines: list[Line] = []
     if ledger.is_reconstruction:
-        said = f" {ledger.case.provenance_text}" if ledger.case.provenance_text else ""
+        said = f" {sentence(ledger.case.provenance_text)}" if ledger.case.provenance_text else ""
         lines.append(line(mark(RECONSTRUCTION), said))
     if stopped_early(ledger.entries):
         lines.append(line(mark(STOPPED)))

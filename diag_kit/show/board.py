@@ -46,7 +46,7 @@ class Board:
 
     def __repr__(self) -> str:
         """Cheap on purpose: a widget's own repr would print every trait."""
-        return f"<Board of {self.inv.host.name}: {self.inv.question!r}>"
+        return f"<Board of {self.inv.host.name}: {self.inv.question!r}; needs a notebook, in a terminal: print(inv)>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
         """Widget view for a live notebook, HTML for one that was opened and not run, text for a terminal (IPython's rule:

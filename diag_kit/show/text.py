@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ def screen(inv: Investigation, width: int = WIDTH) -> str:
 
 
 def _head(told: Summary, width: int) -> list[str]:
-    job = visible(told.job, 700) or ("no training found" if told.observations else "nothing observed yet")
+    job = visible(told.job, 700) or _what_there_is(told)
     about = f" [{visible(told.about)}]" if told.about else ""
     seen = f", seen {clock(told.clock)}" if told.clock else ""
     return [
@@ -41,6 +42,16 @@ def _head(told: Summary, width: int) -> list[str]:
         *textwrap.wrap(f"{visible(told.host)}{about}: {job}{seen}", width, subsequent_indent="  "),
         *(line for each in told.warnings for line in textwrap.wrap(f"!! {visible(each, 600)}", width, subsequent_indent="   ")),
     ]
+
+
+def _what_there_is(told: Summary) -> str:
+    """Where no job is known: the pasted files that were read, or that there was none to see."""
+    commands = [result.command for seen in told.observations for result in seen.results]
+    if told.about == "pasted files" and commands:
+        names = dict.fromkeys(re.sub(r"^cat |^.* # |, line \d+$| # line \d+: .*$", "", each).strip("'") for each in commands)
+        shown = ", ".join(list(names)[:6])
+        return f"{len(names)} file{'s' if len(names) > 1 else ''} read: {visible(shown, 300)}{', ...' if len(names) > 6 else ''}"
+    return "no training found" if told.observations else "nothing observed yet"
 
 
 def _finding(place: int, found: Hypothesis, told: Summary, width: int, said: dict[str, int]) -> list[str]:
