@@ -35,18 +35,28 @@ _SERIAL = re.compile(
     re.I,
 )
 _SERIAL_COLUMN = re.compile(r"[ \t]*(?:gpu_)?serial[ \t]*\Z")
-_HOME = re.compile(r"/(?:home|homes|Users|users)/(?P<value>[A-Za-z0-9_][\w.@-]*[\w-]|[A-Za-z0-9_])")
-_USER_VARIABLE = re.compile(r"(?<![A-Za-z0-9_])(?:USER|LOGNAME|SUDO_USER|SLURM_JOB_USER)=(?P<value>[A-Za-z_][\w.-]*)")
+_HOME = re.compile(r"(?:/(?:home|homes|Users|users)/|\\{1,4}Users\\{1,4})(?P<value>[A-Za-z0-9_][\w.@-]*[\w-]|[A-Za-z0-9_])")
+_USER_VARIABLE = re.compile(
+    r"(?<![A-Za-z0-9_])(?:USER|LOGNAME|SUDO_USER|SLURM_JOB_USER|PBS_O_LOGNAME"
+    r"|(?:[A-Z][A-Z0-9_]{0,60}_)?USERNAME|(?<=[,( \t])username)=(?P<value>[A-Za-z_][\w.-]*)"
+)
 _HOST = re.compile(
     r"^Linux (?:\S+ \((?P<iostat>[\w.-]+)\)[ \t]|(?P<uname>[\w.-]+) \d+\.\d+)"
     r"|[\"'](?:nodename|hostname)[\"']:[ \t]*[\"'](?P<json>[\w.-]+)"
     r"|(?<![A-Za-z0-9_])(?:HOSTNAME|SLURMD_NODENAME|MASTER_ADDR)=(?P<variable>[A-Za-z][\w.-]*)"
+    r"|(?<![A-Za-z0-9_])SLURM_(?:JOB_|STEP_)?NODELIST="
+    r"(?:(?P<node>[A-Za-z][\w.-]*(?=[\s\x00]|\Z))|(?P<nodes>(?!host\d+\[)[A-Za-z][\w.-]*[A-Za-z-](?=\d*\[)))"
+    r"|(?<![\w./:-])(?P<mounted>[A-Za-z][\w.-]*):/\S{0,300}[ \t]+(?:on[ \t]+)?/\S{0,300}"
+    r"[ \t]+(?:type[ \t]+)?(?:nfs\d?|ceph|fuse)\b"
     r"|(?<![\w.:-])(?P<nccl>[A-Za-z][\w.-]*):\d+:\d+ \[\d+\] NCCL "
     r"|^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?P<syslog>[A-Za-z][\w.-]*) (?=[\w.-]+(?:\[\d+\])?:)"
     r"|(?<![\w-])(?P<dashed>ip-\d{1,3}(?:-\d{1,3}){3}(?:\.[a-z0-9-]+)*)(?![\w-])",
     re.M,
 )
-_HOST_HINTS = ("Linux ", "nodename", "hostname", "HOSTNAME=", "_NODENAME=", "MASTER_ADDR=", " NCCL ", "ip-", "]: ", "kernel: ")
+_HOST_HINTS = (
+    "Linux ", "nodename", "hostname", "HOSTNAME=", "_NODENAME=", "MASTER_ADDR=", "_NODELIST=", ":/",
+    " NCCL ", "ip-", "]: ", "kernel: ",
+)  # fmt: skip
 
 
 def find(text: str) -> Iterator[Span]:
@@ -164,7 +174,7 @@ _IN_LINE: Finders = (
     ((".",), simple("ip", _IPV4, _ipv4)),
     ((":",), simple("ip", _IPV6, _ipv6)),
     (("serial",), simple("serial", _SERIAL, _serial)),
-    (("/home", "/users/"), simple("user", _HOME, _home_user)),
-    (("user=", "logname="), simple("user", _USER_VARIABLE, _home_user)),
+    (("/home", "/users/", "\\users\\"), simple("user", _HOME, _home_user)),
+    (("user=", "logname=", "username="), simple("user", _USER_VARIABLE, _home_user)),
     (tuple(hint.lower() for hint in _HOST_HINTS), simple("host", _HOST, _host)),
 )

@@ -58,7 +58,19 @@ _AUTHORIZATION = re.compile(
 _LOGIN = re.compile(
     r"\blogin[ \t]+\S+[ \t\n]+password[ \t]+(?P<netrc>\S+)|\bsshpass[ \t\0]+-p[ \t\0]*(?P<sshpass>[^\s\0]+)"
     r"|\bcurl\b[^\n]{0,400}?[ \t\0](?:-u|--user)[ \t=\0]*[\"']?(?P<curl>[^\s:\0\"']+:[^\s\0\"']+)"
+    r"|\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n]{0,400}?[ \t\0]-p(?P<mysql>[^\s\0]+)"
+    r"|\b(?:docker|podman|nerdctl|skopeo|buildah)[ \t\0]+login\b[^\n]{0,400}?[ \t\0]-p[ \t\0=]*(?P<registry>[^\s\0]+)"
+    r"|\b(?:smbclient|rpcclient)\b[^\n]{0,400}?[ \t\0](?:-U|--user)[ \t\0=]*[\"']?[^\s%\0\"']{1,80}%(?P<samba>[^\s\0\"']+)"
+    r"|\bwandb[ \t\0]+login[ \t\0]+(?:--?[a-z]+[ \t\0]+)?(?P<wandb>[A-Za-z0-9_-]{30,})"
 )
+_WEBHOOK = re.compile(
+    r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<slack>[\w/+-]{8,})|/api/webhooks/(?P<discord>\d+/[\w-]{16,})"
+    r"|api\.telegram\.org/(?:file/)?bot(?P<telegram>\d+:[\w-]{16,})|\.webhook\.office\.com/(?P<teams>[\w/@-]{16,})",
+    re.I,
+)
+"""Addresses to which whoever knows them may post: the path is the secret (Slack, Discord, Telegram, Teams)."""
+_NAMED_KEY = re.compile(r"(?<![A-Za-z0-9_])[A-Z][A-Z0-9_]{0,60}_KEY=[\"']?(?P<value>[^\s\"'\\,;&<>|\x00]{16,})")
+"""``OPENAI_KEY=...``: a variable of an environment that is some key; only a value that looks like a secret counts."""
 _SIGNED_URL = re.compile(
     r"[?&;](?:sig|signature|x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential))="
     r"(?P<value>[^&\s\"'<>\\]+)",
@@ -151,6 +163,10 @@ def _authorization(text: str, match: re.Match[str]) -> bool:
     return looks_secret(value) if match.group()[0] in "bB" else not (_NOT_A_VALUE.match(value) or value.endswith("("))
 
 
+def _named_key(text: str, match: re.Match[str]) -> bool:
+    return looks_secret(match["value"])
+
+
 def is_login(text: str, match: re.Match[str]) -> bool:
     login = match["value"]
     return not re.fullmatch(r"secret-\d+", login) and (":" in login.rstrip(":") or looks_secret(login))
@@ -158,11 +174,16 @@ def is_login(text: str, match: re.Match[str]) -> bool:
 
 SECRETS_ACROSS_LINES: Finders = (
     (("private key",), simple("secret", _PRIVATE_KEY)),
-    (("password", "sshpass", "curl"), simple("secret", _LOGIN)),
+    (
+        ("password", "sshpass", "curl", "mysql", "mariadb", " login", "\0login", "smbclient", "rpcclient"),
+        simple("secret", _LOGIN),
+    ),
 )
 SECRETS_IN_LINE: Finders = (
     (("pass", "secret", "credential", "connection", "key", "token", "pwd", "cookie"), _key_values),
     (("bearer", "authorization"), simple("secret", _AUTHORIZATION, _authorization)),
+    (("hooks.slack.com", "/api/webhooks/", "api.telegram.org", ".webhook.office.com"), simple("secret", _WEBHOOK)),
+    (("_key=",), simple("secret", _NAMED_KEY, _named_key)),
     (("sig=", "signature=", "x-amz-", "x-goog-"), simple("secret", _SIGNED_URL)),
     (("@",), simple("secret", URL_LOGIN, is_login)),
     (tuple(hint.lower() for hint in _TOKEN_HINTS), simple("secret", _TOKENS, _token)),

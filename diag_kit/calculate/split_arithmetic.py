@@ -105,7 +105,24 @@ def split_arithmetic(evidence: Evidence) -> SplitArithmetic:
         ids=_ids(whole, length, total, batch.size, parallel.world_size, progress),
     )
     found = _decide(base)
-    return found if samples.value is not None or whole.value is None else _of_the_whole(found, evidence)
+    if samples.value is None and whole.value is not None:
+        return _of_the_whole(found, evidence)
+    return _of_each_rank(found, evidence)
+
+
+def _of_each_rank(found: SplitArithmetic, evidence: Evidence) -> SplitArithmetic:
+    """Where several ranks state the samples for themselves, an epoch through all of them is "no split" only if they mean the
+    whole: a rank that says the size of its own part looks the same. The source tells, if it cuts nothing. What a user told
+    stands."""
+    by, told = evidence.fact("train_samples_said_by"), evidence.fact("train_samples")
+    if found.verdict is not Split.NONE or by is None or text_fact(evidence, "split_by_source") == "none":
+        return found
+    if told is None or told.id != by.id:
+        return found
+    doubt = "several ranks say this number of samples, and whether each means the whole or its own part is not known"
+    return replace(
+        found, verdict=Split.CANNOT_TELL, reason=f"{found.reason}; but {doubt}", open_readings=(Split.NONE, Split.ONCE)
+    )
 
 
 def _of_the_whole(found: SplitArithmetic, evidence: Evidence) -> SplitArithmetic:

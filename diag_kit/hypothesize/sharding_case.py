@@ -177,7 +177,7 @@ def open_status(case: ShardingCase) -> Status:
     if found.verdict in (Split.ONCE, Split.TWICE):
         return Status.REFUTED
     if found.verdict is Split.NONE:
-        if case.layout_doubt or (case.source in ("once", "twice") and not found.seen):
+        if case.layout_doubt or case.source in ("once", "twice"):
             return Status.UNDECIDED
         return Status.SUPPORTED if found.sure or case.source == "none" else Status.UNDECIDED
     if found.ranks is not None and (case.source == "none" or case.live or Split.NONE in found.open_readings):

@@ -100,6 +100,9 @@ def dataset_part(program: Program, where: Unit, node: ast.expr, depth: int = 0) 
             return part
     if depth > 6:
         return Part(PLAIN, "")
+    changed = _changed_by_rank(program, where, node)
+    if changed is not None:
+        return changed
     iterable = False
     for ways in _feeding(program, where, node):
         parts = [dataset_part(program, place, value, depth + 1) for place, value in ways]
@@ -111,6 +114,22 @@ def dataset_part(program: Program, where: Unit, node: ast.expr, depth: int = 0) 
             return Part(UNCLEAR, f"in one branch {cut.why}, in another not: the arguments do not settle which runs")
         iterable = iterable or any(part.name == "iterable" for part in parts)
     return Part(PLAIN, "", "iterable" if iterable or _is_iterable(program, node) else "")
+
+
+def _changed_by_rank(program: Program, where: Unit, node: ast.expr) -> Part | None:
+    """The dataset changed in place after it was made: ``ds.items = ds.items[rank::world]``, ``ds.set_shard(rank, world)``."""
+    names = {written(each) for each in value_nodes(node) if isinstance(each, ast.Name | ast.Attribute)}
+    for each in ast.walk(where.tree) if names else ():
+        if isinstance(each, ast.Assign | ast.AugAssign) and each.value is not None:
+            targets = each.targets if isinstance(each, ast.Assign) else [each.target]
+            within = [t.value for t in targets if isinstance(t, ast.Attribute | ast.Subscript)]
+            if any(written(t) in names for t in within) and mentions_rank(program, where, each.value):
+                return Part(UNCLEAR, f"the dataset is changed by rank: {written(each, 60)}")
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) and isinstance(each.value.func, ast.Attribute):
+            call = each.value
+            if written(each.value.func.value) in names and _rank_in_call(program, where, call):
+                return Part(UNCLEAR, f"the dataset is given the rank: {written(call, 60)}")
+    return None
 
 
 def _feeding(program: Program, where: Unit, node: ast.expr) -> Iterator[list[tuple[Unit, ast.expr]]]:

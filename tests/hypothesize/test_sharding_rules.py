@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from diag_kit.evidence import Evidence
 from diag_kit.hypothesize.catalogue import all_causes
 from diag_kit.hypothesize.ranking import ranked
-from diag_kit.records import Fact, Status, Verification
+from diag_kit.observe.logs.metrics import LogMetrics
+from diag_kit.records import CommandResult, Fact, Observation, Status, Verification
 
 sys.path.append(str(Path(__file__).parent.parent / "calculate"))
-from evidence_cases import Run, compute, founding, observation
+from evidence_cases import START, Run, compute, founding, observation
 
 NAMED = (Status.CONFIRMED, Status.SUPPORTED)
 PAIR = ("data.dup_no_sampler", "data.same_order")
@@ -224,3 +225,23 @@ def test_every_rule_has_a_page():
         for part in ("Signature", "Thresholds", "Look-alikes", "Fails", "Hours won"):
             if known.id.startswith(("data.d", "data.same", "input", "io", "comm", "healthy")):
                 assert part in page, (known.id, part)
+
+
+CORRECT_LOG = """[rank0]: Number of training samples: 4987
+[rank1]: Number of training samples: {other}
+world size: 2
+batch_size: 7
+""" + "".join(f"2026-01-05 12:{n:02}:00 Epoch: [0][{10 * n}/713]  loss {2 - n / 90:.4f}\n" for n in range(40))
+
+
+@pytest.mark.parametrize("other", [4987, 4986])
+@pytest.mark.parametrize("source", ["", "none", "once"])
+def test_ranks_that_each_state_their_own_part_are_not_called_unsplit(other, source):
+    raw = CORRECT_LOG.replace("{other}", str(other)).encode()
+    parsed = LogMetrics().read((CommandResult("box", "cat log.txt", raw, b"", 0, START, 0.1),))
+    log = Observation("log_metrics", {}, "", (), parsed, id="O1")
+    stated = [observation("O2", "source_of_script", Fact("split_by_source", source, "train.py:11"))] if source else []
+    found = findings(compute((log, *stated)))
+    named = [cause for cause in PAIR if found[cause].status in NAMED]
+    assert named == (list(PAIR) if source == "none" else [])
+    assert found["healthy"].status not in NAMED

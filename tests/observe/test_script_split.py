@@ -45,6 +45,8 @@ SCRIPTS: dict[str, tuple[str, str, str]] = {
     "nothing": ("loader = DataLoader(ds, batch_size=2, shuffle=True)", "", "none"),
     "sampler none written out": ("loader = DataLoader(ds, sampler=None, shuffle=True)", "", "none"),
     "distributed": ("s = DistributedSampler(ds)\nloader = DataLoader(ds, sampler=s)", "", "once"),
+    "cut in place": ("ds.items = ds.items[dist.get_rank()::4]\nloader = DataLoader(ds, shuffle=True)", "", "cannot tell"),
+    "told the rank": ("ds.set_part(dist.get_rank(), 4)\nloader = DataLoader(ds, shuffle=True)", "", "cannot tell"),
     "positional sampler": ("loader = DataLoader(ds, 4, False, DistributedSampler(ds))", "", "once"),
     "renamed": (
         "from torch.utils.data import DataLoader as DL, DistributedSampler as DS\nloader = DL(ds, sampler=DS(ds))",

@@ -75,6 +75,8 @@ class StartUp:
         self._started_source = ""
         self._evaluating = False
         self._order = 0
+        self._rank: int | None = None
+        self._samples_by: set[int] = set()
         self._trouble = Trouble()
 
     def begin_file(self) -> None:
@@ -83,6 +85,7 @@ class StartUp:
     def take(self, line: Line, file: str, before_metrics: bool) -> None:
         """One message that is no metric record."""
         text = line.text
+        self._rank = line.rank
         for stated in self._trouble.of(text, f"{file} line {line.last}: {quoted(text[:MAX_TEXT])}"):
             self._state(stated, f"{file} line {line.last}: {quoted(text[:MAX_TEXT])}")
         if len(text) > 4000 or not _HINT.search(text):
@@ -107,6 +110,8 @@ class StartUp:
 
     def _state(self, stated: Stated, source: str) -> None:
         key = (stated.name, stated.value)
+        if stated.name == "train_samples" and self._rank is not None:
+            self._samples_by.add(self._rank)
         self._order += 1
         old = self._stated.get(key)
         if old is None and len(self._stated) < MAX_FACTS:
@@ -237,6 +242,9 @@ class StartUp:
         ordered = sorted([*self._stated.values(), *self._ranks_of_all_nodes()], key=lambda entry: (entry[0], entry[1]))
         facts = [fact for _, _, fact in ordered]
         facts += self._trouble.facts()
+        if len(self._samples_by) > 1:  # each for the whole, or each for its own part: the split arithmetic must know
+            source = next(fact.source for fact in reversed(facts) if fact.name == "train_samples")
+            facts.append(Fact("train_samples_said_by", len(self._samples_by), source, "ranks"))
         started = max(self._started.values(), key=len)
         if started:
             facts.append(Fact("started_ranks", len(started), self._started_source, "ranks"))
