@@ -144,6 +144,10 @@ def _layout_doubt(evidence: Evidence, arithmetic: SplitArithmetic) -> str:
     parallel = arithmetic.parallel
     if parallel is None or parallel.model_parallel or evidence.fact("data_parallel_size") is not None:
         return ""
+    shared = evidence.fact("shared_data_by_source")
+    if shared is not None:
+        what = f"{shared.fact.source} builds model-parallel groups ({shared.fact.value}), whose ranks share data by design"
+        return f"{what}; how many ranks a group has was not seen"
     named = " ".join(text_fact(evidence, name).lower() for name in ("framework", "script", "command_line"))
     hit = next((name for name in MODEL_PARALLEL_FRAMEWORKS if name in named), "")
     if not hit:

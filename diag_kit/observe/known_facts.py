@@ -110,6 +110,7 @@ FACTS: tuple[KnownFact, ...] = (
     _text("framework", "what the training is written with, such as accelerate, lightning, megatron"),
     _text("rank_filter", "which ranks print, where only some do", "rank 0 only"),
     _text("ranks_by_source", "how many ranks the script starts by itself: a number, or one for each GPU"),
+    _text("shared_data_by_source", "the call that builds groups of ranks which share data by design, such as init_device_mesh"),
     _text("split_by_source", "how often the code splits the data over the ranks", "none", "once", "twice", "cannot tell"),
     _text(
         "order_by_source", "whether the ranks go through the data in the same order, by the code", "same", "own", "cannot tell"

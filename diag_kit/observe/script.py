@@ -19,7 +19,7 @@ from diag_kit.observe.probe import probe
 from diag_kit.observe.process_dump import Process
 from diag_kit.observe.raw import frame
 from diag_kit.observe.remote_script import MAX_BYTES, SCRIPT
-from diag_kit.observe.script_launch import ranks_started
+from diag_kit.observe.script_launch import ranks_started, shared_data
 from diag_kit.observe.script_loaders import Loader, find_loaders
 from diag_kit.observe.script_model import Program
 from diag_kit.observe.script_traps import Seed, Trap, find_seeds, find_traps, printed_length
@@ -172,8 +172,7 @@ def _read_program(sent: Sent) -> Parsed:
     rows = [_row(loader) for loader in loaders] + rows
     train = [loader for loader in loaders if loader.side == "train"]
     facts = tuple(_facts(sent, program, train, seeds, traps, bool(rows)))
-    if (launched := ranks_started(units)) is not None:
-        facts = (*facts, launched)
+    facts += tuple(fact for fact in (ranks_started(units), shared_data(units)) if fact is not None)
     tables = {"dataloaders": frame(rows, DATALOADERS)}
     if traps:
         tables["traps"] = frame([{"file": t.file, "line": t.line, "trap": t.trap, "text": t.text} for t in traps], TRAPS)

@@ -1,6 +1,7 @@
-"""How many ranks a script starts by itself: ``mp.spawn(run, nprocs=N)``, with N a number or the number of GPUs.
+"""How a script lays out its ranks: how many it starts by itself, and whether some of them share data by design.
 
-A launcher (torchrun, accelerate) decides from outside; then the script says nothing about it, and neither does this module.
+``mp.spawn(run, nprocs=N)`` starts N, a number or the number of GPUs; a launcher (torchrun, accelerate) decides from outside, and
+then the script says nothing. Ranks of one tensor, pipeline or context parallel group must see the same samples.
 """
 
 from __future__ import annotations
@@ -30,6 +31,35 @@ def ranks_started(units: Iterable[Unit]) -> Fact | None:
         return None
     (count, where), *_ = found.items()
     return Fact("ranks_by_source", count, f"{where}: spawns {count if count == PER_GPU else f'{count} processes'}")
+
+
+SHARING_DIMS = frozenset(
+    {"tp", "tensor", "tensor_parallel", "pp", "pipe", "pipeline", "cp", "context", "sp", "sequence", "mp", "model"}
+)
+"""Names of mesh dimensions whose ranks share samples (``init_device_mesh(..., mesh_dim_names=("dp", "tp"))``)."""
+SHARING_CALLS = frozenset(
+    {"parallelize_module", "initialize_model_parallel", "PipelineStage", "context_parallel", "TensorParallelPlugin"}
+)
+"""torch.distributed.tensor.parallel, Megatron core, torch.distributed.pipelining, torch.distributed.tensor.experimental."""
+
+
+def shared_data(units: Iterable[Unit]) -> Fact | None:
+    """The fact ``shared_data_by_source``: the first call that builds groups of ranks which share data; None without one."""
+    for unit in units:
+        for node in ast.walk(unit.tree):
+            if isinstance(node, ast.Call) and (what := _shares(node)):
+                return Fact("shared_data_by_source", what, f"{posixpath.basename(unit.file)}:{node.lineno}")
+    return None
+
+
+def _shares(call: ast.Call) -> str:
+    name = _last_name(call.func)
+    if name in SHARING_CALLS:
+        return name
+    if name not in ("init_device_mesh", "DeviceMesh"):
+        return ""
+    texts = [each.value for each in ast.walk(call) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return next((f"{name} with a dimension {text}" for text in texts if text.lower() in SHARING_DIMS), "")
 
 
 def _nprocs(call: ast.Call) -> ast.expr | None:

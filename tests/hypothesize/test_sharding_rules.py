@@ -245,3 +245,11 @@ def test_ranks_that_each_state_their_own_part_are_not_called_unsplit(other, sour
     named = [cause for cause in PAIR if found[cause].status in NAMED]
     assert named == (list(PAIR) if source == "none" else [])
     assert found["healthy"].status not in NAMED
+
+
+def test_groups_that_share_data_by_design_keep_equal_data_from_being_a_fault():
+    """A mesh with a tensor-parallel dimension in the script, of a size that nothing tells."""
+    shared = Fact("shared_data_by_source", "init_device_mesh with a dimension tp", "train.py:7")
+    found = findings(Run(facts=(shared, Fact("split_by_source", "none", "train.py:9"))))
+    assert all(found[cause].status not in NAMED for cause in PAIR)
+    assert any("share data by design" in reason.text for reason in found["data.dup_no_sampler"].evidence_against)

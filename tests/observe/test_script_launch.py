@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from diag_kit.observe.script_launch import PER_GPU, ranks_started
+from diag_kit.observe.script_launch import PER_GPU, ranks_started, shared_data
 from diag_kit.observe.script_tree import unit
 
 SPAWN = "import torch\nimport torch.multiprocessing as mp\n"
@@ -35,3 +35,23 @@ def test_ranks_by_source(text: str, count: int | str | None) -> None:
     assert (fact.value if fact else None) == count
     if fact:
         assert fact.source.startswith("train.py:")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('mesh = init_device_mesh("cuda", (4,), mesh_dim_names=("tp",))', "init_device_mesh with a dimension tp"),
+        ('mesh = init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "cp"))', "init_device_mesh with a dimension cp"),
+        ("model = parallelize_module(model, mesh, plan)", "parallelize_module"),
+        ("parallel_state.initialize_model_parallel(2, 2)", "initialize_model_parallel"),
+        ('mesh = init_device_mesh("cuda", (4,), mesh_dim_names=("dp_shard",))', None),
+        ('mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("replicate", "shard"))', None),
+        ('pipe = pipeline("text-generation", model)', None),
+        ("model = DDP(model)", None),
+    ],
+)
+def test_groups_that_share_data_by_design(text: str, what: str | None) -> None:
+    parsed = unit("/home/a/train.py", text)
+    assert parsed is not None
+    fact = shared_data([parsed])
+    assert (fact.value if fact else None) == what
