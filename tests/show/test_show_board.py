@@ -42,7 +42,7 @@ def test_the_bundle_has_widget_html_and_text() -> None:
     data, _ = board._repr_mimebundle_()
     assert {"application/vnd.jupyter.widget-view+json", "text/html", "text/plain"} <= set(data)
     assert data["text/plain"].startswith("Why will this run take 35 hours?")
-    assert repr(board) == "<Board of trainbox: 'Why will this run take 35 hours?'>"
+    assert repr(board) == "<Board of trainbox: 'Why will this run take 35 hours?'; needs a notebook, in a terminal: print(inv)>"
 
 
 def test_showing_it_again_shows_the_same_live_board() -> None:
