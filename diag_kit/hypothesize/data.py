@@ -40,7 +40,7 @@ DOUBLE_FIX = (
 
 def _fix(evidence: Evidence) -> str:
     also = second_fault(evidence)
-    speculators = text_fact(evidence, "framework") == "speculators"
+    speculators = text_fact(evidence, "framework") in ("", "speculators")  # not known: its traps are worth an example
     fix = FIX.format(**(SPECULATORS if speculators else dict.fromkeys(SPECULATORS, "")))
     return f"{fix} Not the whole answer: {also.text}." if also else fix
 
