@@ -56,7 +56,8 @@ def test_the_founding_case_is_the_honest_pair():
     assert "8861 or 8862" in first.evidence_for[0].text
     assert "O2" in first.evidence_for[0].ids
     assert any("second fault" in reason.text for reason in first.evidence_for)
-    for trap in ("set_epoch must be called each epoch", "only on batch_sampler", "learning-rate schedule", "uneven shards hang", "second fault"):
+    traps = ("set_epoch must be called each epoch", "only on batch_sampler", "learning-rate schedule", "uneven shards hang")
+    for trap in (*traps, "second fault"):
         assert trap in first.fix
     assert "inv.verify" in first.next_probe
 
