@@ -14,6 +14,8 @@ from diag_kit.evidence import Evidence
 
 SHARED_DATA = ("tensor", "pipeline", "context", "sequence")
 """Kinds of parallelism whose ranks share samples. Expert parallelism divides the data and is not among them."""
+ALIKE = 0.9
+"""Share of the fullest GPU's memory that each other one must hold: ranks of one training hold the same parameters (ours)."""
 _LONG = re.compile(
     r"(?:^|[\s.\-+'\"])(?:ulysses[-_])?(tensor|pipeline|context|sequence)(?:[-_]model)?[-_]parallel(?:[-_](?:size|degree))?"
     r"(?:\s*=\s*|\s+)(\d+)\b"
@@ -56,18 +58,23 @@ def world_size(evidence: Evidence, by_hand: float | None = None) -> Known:
 
 
 def _by_source(evidence: Evidence) -> Known | None:
-    """The ranks that the script spawns: a number, or one for each GPU, of which those in use are counted."""
+    """The ranks that the script spawns: a number, or one for each GPU, of which those in use are counted.
+
+    Only GPUs that hold about the same memory, as ranks of one training do: others may be in use by somebody else's job.
+    """
     stated = evidence.fact("ranks_by_source")
     if stated is None:
         return None
     if isinstance(stated.fact.value, int):
         return Known("world_size", float(stated.fact.value), stated.fact.source, (stated.id,), "ranks")
-    for name in ("gpus_in_use", "gpu_count"):
-        gpus = known(evidence, name)
-        if gpus.value is not None and gpus.value >= 1:
-            text = f"{stated.fact.source}, and {tidy(gpus.value)} GPUs are {'in use' if name == 'gpus_in_use' else 'there'}"
-            return Known("world_size", gpus.value, text, (stated.id, *gpus.ids), "ranks")
-    return None
+    gpus, table = known(evidence, "gpus_in_use"), evidence.table("gpus")
+    if gpus.value is None or gpus.value < 2 or table is None or not {"gpu", "memory_used_mib"} <= set(table.columns):
+        return None
+    held = table.groupby("gpu", observed=True)["memory_used_mib"].max().dropna().nlargest(int(gpus.value))
+    if len(held) < gpus.value or held.min() < ALIKE * held.max():
+        return None
+    text = f"{stated.fact.source}, and {tidy(gpus.value)} GPUs are in use with as much memory each"
+    return Known("world_size", gpus.value, text, (stated.id, *gpus.ids), "ranks")
 
 
 def data_parallel(evidence: Evidence, by_hand: float | None = None) -> DataParallel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pandas as pd
 import pytest
 from evidence_cases import Run
 from hypothesis import given, settings
@@ -217,10 +218,18 @@ def test_a_shorter_epoch_of_a_dataset_with_unknown_parts_is_no_proof_of_a_split(
     assert found.verdict is Split.CANNOT_TELL
 
 
-def test_ranks_that_the_script_spawns_are_counted_by_the_gpus_in_use() -> None:
-    spawned = Fact("ranks_by_source", "one for each GPU", "train.py:28")
-    facts = (spawned, Fact("gpus_in_use", 3, "nvidia-smi"), Fact("gpu_count", 8, "nvidia-smi"))
-    evidence = Evidence([Observation("gpus", {}, "", (), Parsed("", facts), id="O1")])
-    assert data_parallel(evidence).size == 3
-    alone = Evidence([Observation("gpus", {}, "", (), Parsed("", facts[1:]), id="O1")])
-    assert data_parallel(alone).size is None
+@pytest.mark.parametrize(
+    ("memory_mib", "ranks"),
+    [
+        ([17310, 17284, 17284, 5], 3),
+        ([17310, 3120, 3120, 5], None),  # the others may be somebody else's
+        ([17310, 17284, None, None], None),
+    ],
+)
+def test_ranks_that_the_script_spawns_are_the_gpus_that_are_used_alike(memory_mib, ranks) -> None:
+    gpus = pd.DataFrame({"gpu": range(4), "memory_used_mib": pd.array(memory_mib, dtype="Float64")})
+    facts = (Fact("ranks_by_source", "one for each GPU", "train.py:28"), Fact("gpus_in_use", 3, "nvidia-smi"))
+    evidence = Evidence([Observation("gpus", {}, "", (), Parsed("", facts, {"gpus": gpus}), id="O1")])
+    assert data_parallel(evidence).size == ranks
+    unsaid = Evidence([Observation("gpus", {}, "", (), Parsed("", facts[1:], {"gpus": gpus}), id="O1")])
+    assert data_parallel(unsaid).size is None
