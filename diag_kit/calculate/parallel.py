@@ -16,6 +16,8 @@ SHARED_DATA = ("tensor", "pipeline", "context", "sequence")
 """Kinds of parallelism whose ranks share samples. Expert parallelism divides the data and is not among them."""
 ALIKE = 0.9
 """Share of the fullest GPU's memory that each other one must hold: ranks of one training hold the same parameters (ours)."""
+SPAWNED_AT = "on one host, "
+"""How a world size begins its source where the script's own spawning gave it: several hosts would multiply it."""
 _LONG = re.compile(
     r"(?:^|[\s.\-+'\"])(?:ulysses[-_])?(tensor|pipeline|context|sequence)(?:[-_]model)?[-_]parallel(?:[-_](?:size|degree))?"
     r"(?:\s*=\s*|\s+)(\d+)\b"
@@ -66,14 +68,14 @@ def _by_source(evidence: Evidence) -> Known | None:
     if stated is None:
         return None
     if isinstance(stated.fact.value, int):
-        return Known("world_size", float(stated.fact.value), stated.fact.source, (stated.id,), "ranks")
+        return Known("world_size", float(stated.fact.value), f"{SPAWNED_AT}{stated.fact.source}", (stated.id,), "ranks")
     gpus, table = known(evidence, "gpus_in_use"), evidence.table("gpus")
     if gpus.value is None or gpus.value < 2 or table is None or not {"gpu", "memory_used_mib"} <= set(table.columns):
         return None
     held = table.groupby("gpu", observed=True)["memory_used_mib"].max().dropna().nlargest(int(gpus.value))
     if len(held) < gpus.value or held.min() < ALIKE * held.max():
         return None
-    text = f"{stated.fact.source}, and {tidy(gpus.value)} GPUs are in use with as much memory each"
+    text = f"{SPAWNED_AT}{stated.fact.source}, and {tidy(gpus.value)} GPUs are in use with as much memory each"
     return Known("world_size", gpus.value, text, (stated.id, *gpus.ids), "ranks")
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from diag_kit.calculate.batch_size import Batch, batch_size
 from diag_kit.calculate.epoch_progress import EpochProgress, epoch_progress
 from diag_kit.calculate.inputs import Known, known, text_fact, tidy
-from diag_kit.calculate.parallel import DataParallel, data_parallel
+from diag_kit.calculate.parallel import SPAWNED_AT, DataParallel, data_parallel
 from diag_kit.evidence import Evidence
 
 
@@ -104,10 +104,18 @@ def split_arithmetic(evidence: Evidence) -> SplitArithmetic:
         progress=progress,
         ids=_ids(whole, length, total, batch.size, parallel.world_size, progress),
     )
-    found = _decide(base)
+    found = _of_all_hosts(_decide(base))
     if samples.value is None and whole.value is not None:
         return _of_the_whole(found, evidence)
     return _of_each_rank(found, evidence)
+
+
+def _of_all_hosts(found: SplitArithmetic) -> SplitArithmetic:
+    """Ranks counted from the script are those of one host: N hosts that split once look like one host that splits twice."""
+    if found.verdict is not Split.TWICE or found.parallel is None or not found.parallel.world_size.source.startswith(SPAWNED_AT):
+        return found
+    reason = f"{found.reason}; but that many are spawned on each host, and how many hosts there are is not known"
+    return replace(found, verdict=Split.CANNOT_TELL, reason=reason, open_readings=(Split.ONCE, Split.TWICE))
 
 
 def _of_each_rank(found: SplitArithmetic, evidence: Evidence) -> SplitArithmetic:

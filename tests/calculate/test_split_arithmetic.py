@@ -233,3 +233,15 @@ def test_ranks_that_the_script_spawns_are_the_gpus_that_are_used_alike(memory_mi
     assert data_parallel(evidence).size == ranks
     unsaid = Evidence([Observation("gpus", {}, "", (), Parsed("", facts[1:], {"gpus": gpus}), id="O1")])
     assert data_parallel(unsaid).size is None
+
+
+@pytest.mark.parametrize(("batches", "verdict"), [(1250, Split.NONE), (313, Split.ONCE), (79, Split.CANNOT_TELL)])
+def test_spawned_ranks_on_an_unknown_number_of_hosts_prove_no_double_split(batches, verdict) -> None:
+    """Four ranks on each of four hosts, split once, have the length that two splits over four would have."""
+    facts = (
+        Fact("ranks_by_source", 4, "train.py:28: spawns 4 processes"),
+        Fact("train_samples", 20000, "log line 2"),
+        Fact("batches_per_epoch", batches, "log line 3"),
+        Fact("batch_size_per_rank", 16, "train.py:9, in every rank"),
+    )
+    assert split_arithmetic(Evidence([Observation("x", {}, "", (), Parsed("", facts), id="O1")])).verdict is verdict
