@@ -15,7 +15,7 @@ from diag_kit.observe.known_facts import FACTS, KNOWN, checked, typed
 LOOKUPS = {"known", "text_fact", "number_of_fact", "_said"}
 SEEN_ONLY = {
     "job_pid", "ranks_running", "loader_processes", "launcher", "library_version", "opens_window_s", "printing_ranks",
-    "sampler_in_memory", "sampler_num_replicas", "source_changed_after_start", "choice_of_training", "job_ended",
+    "sampler_in_memory", "sampler_num_replicas", "source_changed_after_start", "choice_of_training", "job_ended", "gpus_in_use",
     "train_samples_said_by",
 }  # fmt: skip
 """Asked for, and a matter of observation: what processes run, what a probe's window was. Telling it would fake a measurement."""
